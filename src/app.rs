@@ -9,6 +9,7 @@ mod control;
 mod data_lock;
 pub mod database;
 mod events;
+mod first_access;
 mod freed_memory;
 mod http_service;
 mod known_servers;
@@ -52,6 +53,7 @@ use self::{
 pub use self::{
     control::ControlFile,
     data_lock::{DataLock, DataLockError},
+    first_access::{FirstAccess, FirstAccessForm},
     http_service::HttpService,
     local_socket::connect as connect_local_socket,
     module_settings::{log_settings, master_key as master_key_source},
@@ -85,7 +87,8 @@ pub struct App {
     service: HttpService,
     connections: listener::ListenerSettings,
     public_url: PublicUrl,
-    first_key: Option<Secret>,
+    /// The same, if the configuration has it.
+    configured_url: Option<PublicUrl>,
     control: ControlFile,
     data_dir: PathBuf,
     /// The folder is used by one gateway, and the database by one or by replicas.
@@ -171,14 +174,12 @@ impl App {
         };
         let (service, parts, background, reloader) = foundation.assemble(world)?;
         tell_shared_users(&parts.oauth).await?;
-        // last, since a new key must be shown: nothing may fail between its creation and its display
-        let first_key = parts.oauth.keys().first().await?;
         Ok(Self {
             listener,
             service,
             connections,
             public_url,
-            first_key,
+            configured_url: config.public_url,
             control,
             data_dir: config.data_dir,
             locks: (lock, claim),
@@ -204,11 +205,6 @@ impl App {
     /// The service that answers requests, to be served on other streams than the listening socket's.
     pub fn service(&self) -> HttpService {
         self.service.clone()
-    }
-
-    /// The operator's key, if this start created it. It is returned once.
-    pub fn take_first_key(&mut self) -> Option<Secret> {
-        self.first_key.take()
     }
 
     /// Gives the running gateway other servers.
@@ -372,9 +368,7 @@ impl Foundation<'_> {
             status,
         };
         world.tracker.spawn(web.clone().sweep_sessions(world.cancel.clone()));
-        if web.providers.specs().next().is_some() {
-            world.tracker.spawn(web.clone().keep_logins_bound(world.cancel.clone()));
-        }
+        world.tracker.spawn(web.clone().keep_logins_confirmed(world.cancel.clone()));
         let others = self.oauth.router().merge(machine::router(machine)).merge(web::router(web));
         let others = others.merge(server_cards::router(&self.oauth));
         let others = others.merge(client_metadata::router(self.upstream.clone()));

@@ -17,8 +17,8 @@ use std::{
 use parking_lot::Mutex;
 
 pub use self::event::{
-    AuditEvent, ClientEvent, GrantEvent, GrantParties, KeyEvent, LoginEvent, RefusalEvent, Revoker, ServerEvent,
-    UserChange, UserEvent,
+    AuditEvent, ClientEvent, GrantEvent, GrantParties, InvitationEvent, KeyEvent, LoginEvent, RefusalEvent, Revoker,
+    ServerEvent, UserChange, UserEvent,
 };
 use self::{
     budget::{Budgets, Cost},
@@ -43,6 +43,8 @@ pub struct Audit(Arc<Trail>);
 struct Trail {
     storage: Storage,
     clock: Arc<dyn Clock>,
+    /// The user of the operating system who runs a command, whose doing every event is.
+    operator: Option<String>,
     state: Mutex<TrailState>,
 }
 
@@ -68,12 +70,18 @@ struct TakenRows<'a> {
 impl Audit {
     /// The trail in this store.
     pub fn new(storage: Storage, clock: Arc<dyn Clock>) -> Self {
-        Self(Arc::new(Trail { storage, clock, state: Mutex::default() }))
+        Self::of_command(storage, clock, None)
+    }
+
+    /// The same for a command that this user of the operating system runs.
+    pub fn of_command(storage: Storage, clock: Arc<dyn Clock>, operator: Option<String>) -> Self {
+        Self(Arc::new(Trail { storage, clock, operator, state: Mutex::default() }))
     }
 
     /// Records an event: a line in the log at once, and a row with the next [`Audit::write`]; or counts it, in both.
     pub fn record(&self, event: impl Into<AuditEvent>) {
         let line = event.into().line();
+        let line = self.0.operator.iter().fold(line, AuditLine::by_operator);
         if self.add_row(&line) == Cost::Row {
             line.log();
         } else {

@@ -22,12 +22,15 @@ pub mod global_args;
 pub mod grants;
 pub mod healthcheck;
 mod inputs;
+pub mod invitations;
+pub mod invite;
 pub mod keys;
 mod known_backends;
 pub mod list;
 mod long_names;
 pub mod master_key;
 pub mod migrate;
+mod operator;
 pub mod output;
 pub mod page_viewer;
 mod pasted_address;
@@ -36,6 +39,7 @@ pub mod process;
 pub mod remove;
 mod replaced_file;
 mod rights_args;
+mod rights_text;
 pub mod serve;
 mod servers_file;
 pub mod sessions;
@@ -75,6 +79,7 @@ Examples:
   lockkeeper check --config lockkeeper.toml   tests configuration and servers
   lockkeeper doctor https://a.example/mcp     whether your clients will connect
   lockkeeper keys create laptop               an API key to log in with
+  lockkeeper invite ann                       a link by which ann gets her key
   lockkeeper status                           shows servers and clients
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.";
@@ -119,9 +124,14 @@ pub enum Command {
     /// Shows the client sessions of the running gateway
     #[command(subcommand)]
     Sessions(sessions::SessionsCommand),
-    /// Creates, lists, rotates and revokes API keys
+    /// Creates, lists, changes, rotates and revokes API keys
     #[command(subcommand)]
     Keys(keys::KeysCommand),
+    /// Invites a person: prints a link that makes a key once, or lets an address in at a login provider
+    Invite(Box<invite::InviteArgs>),
+    /// Lists and revokes invitations
+    #[command(subcommand)]
+    Invitations(invitations::InvitationsCommand),
     /// Lists, disables, enables and deletes users
     #[command(subcommand)]
     Users(users::UsersCommand),
@@ -201,6 +211,8 @@ impl Command {
             Self::Status(args) => args.run(process).await,
             Self::Sessions(command) => command.run(process).await,
             Self::Keys(command) => command.run(process).await,
+            Self::Invite(args) => Box::pin(args.run(process)).await,
+            Self::Invitations(command) => command.run(process).await,
             Self::Users(command) => command.run(process).await,
             Self::Clients(command) => command.run(process).await,
             Self::Grants(command) => command.run(process).await,

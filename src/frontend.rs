@@ -117,6 +117,12 @@ impl Frontend {
         self.0.sessions.end_by_id(id).await;
     }
 
+    /// Ends the sessions of a user who is gone, and forgets the user's clients.
+    pub async fn end_user(&self, user: &UserId) {
+        self.0.sessions.end_of_user(user).await;
+        self.0.requests.forget_user(user);
+    }
+
     /// Ends expired sessions, and writes the activity of the others to the store.
     pub async fn sweep(&self) {
         self.sweep_memory().await;

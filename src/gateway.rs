@@ -41,7 +41,7 @@ use self::{endpoint::EndpointServer, shared::GatewayState};
 use crate::{
     mcp::{ListKind, Server, translate},
     model::{
-        BackendId, Groups, SessionId, Target,
+        BackendId, Groups, SessionId, Target, UserId,
         status::{EmptyList, OfferCounts, OmittedEntry},
     },
 };
@@ -160,6 +160,13 @@ impl Gateway {
     pub fn session_ended(&self, session: &SessionId) {
         for entry in &self.shared.backends.load().entries {
             entry.catalog.forget(session);
+        }
+    }
+
+    /// Drops the lists of a user who is gone.
+    pub fn user_gone(&self, user: &UserId) {
+        for entry in &self.shared.backends.load().entries {
+            entry.catalog.forget_user(user);
         }
     }
 }

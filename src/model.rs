@@ -23,6 +23,7 @@ pub mod id;
 pub mod identity_assertion;
 pub mod identity_token;
 mod initial_access_token;
+mod invitation;
 mod limits;
 pub mod login;
 mod name_globs;
@@ -50,7 +51,10 @@ pub mod user_secret;
 pub use access::{AccessPlace, AccessSubject, EndpointVerdict, ServerVerdict, StateVerdict};
 pub use allowed_networks::AllowedNetworks;
 pub use allowed_origin::AllowedOrigin;
-pub use api_key::{ApiKey, Direct, KeyAccount, KeyKind, KeyRotation, NewAccount, NewKey, Rotated, RotatedUser};
+pub use api_key::{
+    ApiKey, Direct, KeyAccount, KeyChange, KeyEnd, KeyHistory, KeyKind, KeyRotation, NewAccount, NewKey, Rotated,
+    RotatedUser,
+};
 pub use backend::{BackendSpec, EraChoice, OnLoss, ServerHome, Share};
 pub use bearer::{Bearer, RenewalError, TokenRequest, TokenRequests};
 pub use caller::{Caller, Owner};
@@ -66,11 +70,13 @@ pub use era::{Era, EraCell, KnownEra};
 pub use grant::{Grant, TokenDelivery};
 pub use group::{GroupSpec, Groups};
 pub use id::{
-    BackendId, ClientId, GrantId, InitialAccessTokenId, InvalidBackendId, InvalidUserName, KeyId, SessionId, UserId,
+    BackendId, ClientId, GrantId, InitialAccessTokenId, InvalidBackendId, InvalidUserName, InvitationId, KeyId,
+    SessionId, UserId,
 };
 pub use identity_assertion::{AssertedAccount, AssertedRights, AssertionVerifier, IdentityAssertion};
 pub use identity_token::{IdentitySigner, IdentityToken, SignedIdentity};
 pub use initial_access_token::InitialAccessToken;
+pub use invitation::{Invitation, InvitationLink, InvitationOffer, InvitationRule, InvitationState, Invitee};
 pub use limits::LimitsConfig;
 pub use login::{IdentityAssertions, LoginProvider, LoginRule, LoginSession, People};
 pub use name_globs::NameGlobs;
@@ -99,5 +105,5 @@ pub use transport::{
     Delivery, Descriptors, HeaderParams, HttpSpec, SocketAddress, StdioSpec, TransportAbilities, TransportSpec,
 };
 pub use trusted_proxies::TrustedProxies;
-pub use user::UserOverview;
+pub use user::{EndedUser, UserOverview};
 pub use user_secret::{InvalidSecretName, InvalidUserSecret, MAX_USER_SECRET, SecretName, SecretValues, user_secret};

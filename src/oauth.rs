@@ -26,6 +26,8 @@ pub mod form;
 pub mod grants;
 mod initial_access_tokens;
 mod introspection_endpoint;
+mod invitations;
+mod key_changes;
 mod key_rotation;
 pub mod logged_reason;
 pub mod master_key;
@@ -52,6 +54,7 @@ pub mod verify;
 
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
+use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
@@ -69,8 +72,12 @@ pub use self::{
     error::OAuthError,
     grants::{GrantView, Grants},
     initial_access_tokens::{InitialAccessTokens, NewInitialAccessToken},
+    invitations::{
+        AcceptedInvitation, InvitationRefusal, InvitationRequest, Invitations, NewInvitation, rule as invitation_rule,
+    },
     oauth_settings::{MasterKeySource, OAuthSettings},
     policy::StrangerVerdict,
+    provider_accounts::{ClaimedAddress, GivenRights},
     redirect_uri::RedirectTarget,
     verify::{CredentialAccess, VerifiedCredential},
 };
@@ -83,7 +90,7 @@ use self::{
 };
 use crate::{
     audit::Audit,
-    model::{BackendId, Groups, IdentitySigner},
+    model::{BackendId, Groups, IdentitySigner, UserId},
     storage::{Storage, StorageError},
     support::{Clock, Random, SealingKey, Secret},
 };
@@ -106,6 +113,7 @@ struct Services {
     users: Users,
     clients: RegisteredClients,
     initial_access_tokens: Arc<InitialAccessTokens>,
+    invitations: Invitations,
     devices: Arc<DeviceAuthorizations>,
     authorization: Arc<Authorization>,
     verifier: Verifier,
@@ -126,7 +134,7 @@ impl OAuth {
         random: Arc<dyn Random>,
         settings: OAuthSettings,
     ) -> Result<Self, OAuthError> {
-        let audit = Audit::new(storage.clone(), Arc::clone(&clock));
+        let audit = Audit::of_command(storage.clone(), Arc::clone(&clock), settings.operator.clone());
         let client_documents = ClientDocuments::new(&settings, Arc::clone(&clock)).map(Arc::new);
         let master = master_key::master_key(&settings.master_key, &storage, &*random).await?;
         let pepper = Arc::new(Pepper::new(master_key::pepper(&master, &storage, &*random).await?));
@@ -178,6 +186,16 @@ impl OAuth {
     /// Tokens with which clients may register.
     pub fn initial_access_tokens(&self) -> &InitialAccessTokens {
         &self.0.initial_access_tokens
+    }
+
+    /// Invitations.
+    pub fn invitations(&self) -> &Invitations {
+        &self.0.invitations
+    }
+
+    /// The users who are disabled or deleted from now on, by any process: what is held for them ends.
+    pub fn gone_users(&self) -> broadcast::Receiver<UserId> {
+        self.0.revocations.gone_users()
     }
 
     /// Devices that wait for a person.
@@ -350,6 +368,7 @@ impl Services {
             users: Users { deps: deps.clone(), revocations: r() },
             clients: RegisteredClients { keys: Arc::clone(&keys), deps: deps.clone(), revocations: r() },
             initial_access_tokens,
+            invitations: Invitations { keys: Arc::clone(&keys) },
             devices,
             authorization,
             verifier: Verifier::new(Arc::clone(&keys), Arc::clone(&signing), r(), u()),

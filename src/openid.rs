@@ -24,5 +24,5 @@ pub use self::{
     error::{OpenIdError, TokenProblem},
     pending_login::{LoginAnswer, ProviderPrompt},
     person::{ClaimDoubts, Logout, Person},
-    providers::{FinishedLogin, LoginStart, Providers, Renewal},
+    providers::{FinishedLogin, LoginStart, Providers, Renewal, RenewedClaims},
 };

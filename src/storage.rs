@@ -27,6 +27,8 @@ mod free_pages;
 mod gateway_values;
 mod grants;
 mod initial_access_tokens;
+mod invitations;
+mod key_changes;
 mod key_rotation;
 mod limit_counts;
 mod master_key;
@@ -69,6 +71,8 @@ pub use free_pages::FreePages;
 pub use gateway_values::GatewayValueTable;
 pub use grants::{GrantTable, ListedGrant};
 pub use initial_access_tokens::InitialAccessTokenTable;
+pub use invitations::{InvitationAddition, InvitationTable, LinkedKey, TakenRule};
+pub use key_changes::ChangedKey;
 pub use limit_counts::{LimitCount, LimitCountTable};
 pub use master_key::{MasterSealed, MasterSealedValues};
 pub use mcp_sessions::McpSessionTable;
@@ -165,6 +169,11 @@ impl Storage {
     /// Tokens with which clients may register.
     pub const fn initial_access_tokens(&self) -> InitialAccessTokenTable<'_> {
         InitialAccessTokenTable(&self.database)
+    }
+
+    /// Invitations.
+    pub const fn invitations(&self) -> InvitationTable<'_> {
+        InvitationTable(&self.database)
     }
 
     /// Gateways that share the database.

@@ -1,4 +1,4 @@
-//! Pages for people: start, login, consent, account, connect. Knows nothing of MCP messages; `oauth` handles
+//! Pages for people: start, login, consent, invitation, account, connect. Knows nothing of MCP messages; `oauth` handles
 //! authorization requests, `openid` logins at providers, and `upstream` logins at servers.
 //!
 //! Every page works without scripts; the one that there is shows that a button was pressed. The module `error` turns every error into a page or JSON.
@@ -16,6 +16,7 @@ mod decided;
 mod device;
 mod error;
 mod forms;
+mod invite;
 mod login;
 pub(crate) mod login_cookie;
 mod opened_servers;
@@ -69,6 +70,7 @@ pub fn router(state: WebState) -> Router {
         .route("/oauth/login/backchannel/{provider}", post(provider_logout::receive))
         .route("/device", get(device::show).post(device::enter))
         .route("/device/decision", get(device::show_decision).post(device::decide))
+        .route("/invite", get(invite::show).post(invite::accept).layer(from_fn(invite::unlisted)))
         .route("/logout", post(login::log_out))
         .route("/account", get(account::show))
         .route("/account/revoke", post(account::revoke))
@@ -94,8 +96,8 @@ pub fn router(state: WebState) -> Router {
 
 /// True for what a person reads in a browser, and may have typed without `https`: nothing that a program asks for.
 pub fn is_page(path: &str) -> bool {
-    const PAGES: [&str; 8] =
-        ["/", "/login", "/account", "/device", "/device/decision", "/authorize", "/oauth/authorize", "/favicon.ico"];
+    const PAGES: [&str; 9] =
+        ["/", "/login", "/account", "/device", "/device/decision", "/authorize", "/oauth/authorize", "/invite", "/favicon.ico"];
     PAGES.contains(&path) || ["/connect/", "/assets/", "/oauth/consent/"].iter().any(|start| path.starts_with(start))
 }
 

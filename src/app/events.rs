@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{broadcast, mpsc, watch};
 
 use super::known_servers::ServerRecords;
 use crate::{
@@ -10,7 +10,8 @@ use crate::{
     frontend::Frontend,
     gateway::Gateway,
     mcp::observer::{LifecycleEvent, Observer, RequesterObserver},
-    model::{BackendId, KnownEra, SessionId},
+    model::{BackendId, KnownEra, SessionId, UserId},
+    storage::Storage,
 };
 
 /// Maximum number of lost sessions that wait for their end.
@@ -95,6 +96,32 @@ impl PendingEvents {
                 Some(backend) = self.moved.recv() => gateway.moved_here(&backend),
                 else => return,
             }
+        }
+    }
+}
+
+/// Ends what is held for users who are disabled or deleted, by whichever process, until the sender is gone.
+pub(super) async fn end_gone_users(
+    mut gone: broadcast::Receiver<UserId>,
+    (supervisor, gateway): (Arc<Supervisor>, Arc<Gateway>),
+    frontend: Frontend,
+    storage: Storage,
+) {
+    loop {
+        let user = match gone.recv().await {
+            Ok(user) => user,
+            Err(broadcast::error::RecvError::Lagged(count)) => {
+                tracing::warn!(count, "users leave faster than what is held for them ends: it ends when it is idle");
+                continue;
+            }
+            Err(broadcast::error::RecvError::Closed) => return,
+        };
+        frontend.end_user(&user).await;
+        supervisor.user_gone(&user);
+        gateway.user_gone(&user);
+        // what was under way when the user left
+        if let Err(error) = storage.users().delete_rest(&user).await {
+            tracing::warn!(%error, %user, "rows that were added for a user who left could not be deleted");
         }
     }
 }

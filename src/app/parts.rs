@@ -4,7 +4,13 @@ use std::sync::Arc;
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{call_path::CallPath, events::PendingEvents, freed_memory, known_servers::KnownServers, replica::OpenDoor};
+use super::{
+    call_path::CallPath,
+    events::{self, PendingEvents},
+    freed_memory,
+    known_servers::KnownServers,
+    replica::OpenDoor,
+};
 use crate::{oauth::OAuth, replicas::Replicas, storage::Storage, telemetry::Telemetry, upstream::Upstream};
 
 /// Background tasks that act on events.
@@ -45,6 +51,11 @@ impl Parts {
         let events = events.handle(Arc::clone(&self.path.gateway), self.path.frontend.clone());
         let cancel = self.cancel.clone();
         self.tracker.spawn(async move { cancel.run_until_cancelled(events).await });
+        let parts = (Arc::clone(&self.path.supervisor), Arc::clone(&self.path.gateway));
+        let (frontend, storage) = (self.path.frontend.clone(), self.storage.clone());
+        let gone = events::end_gone_users(self.oauth.gone_users(), parts, frontend, storage);
+        let cancel = self.cancel.clone();
+        self.tracker.spawn(async move { cancel.run_until_cancelled(gone).await });
         self.tracker.spawn(known_servers.run(self.ended.clone()));
         self.tracker.spawn(self.telemetry.clone().upkeep(self.cancel.clone()));
         self.tracker.spawn(freed_memory::return_to_system(self.cancel.clone()));

@@ -2,6 +2,7 @@
 
 mod client;
 mod grant;
+mod invitation;
 mod key;
 mod login;
 mod refusal;
@@ -11,6 +12,7 @@ mod user;
 pub use self::{
     client::ClientEvent,
     grant::{GrantEvent, GrantParties, Revoker},
+    invitation::InvitationEvent,
     key::KeyEvent,
     login::LoginEvent,
     refusal::RefusalEvent,
@@ -30,6 +32,8 @@ pub enum AuditEvent {
     Grant(GrantEvent),
     /// A client.
     Client(ClientEvent),
+    /// An invitation.
+    Invitation(InvitationEvent),
     /// A key.
     Key(KeyEvent),
     /// A user was disabled, enabled or deleted.
@@ -53,6 +57,7 @@ impl AuditEvent {
             Self::Refusal(event) => event.line(),
             Self::Grant(event) => event.line(),
             Self::Client(event) => event.line(),
+            Self::Invitation(event) => event.line(),
             Self::Key(event) => event.line(),
             Self::User(event) => event.line(),
             Self::Server(event) => event.line(),
@@ -78,6 +83,7 @@ subjects!(
     Refusal(RefusalEvent),
     Grant(GrantEvent),
     Client(ClientEvent),
+    Invitation(InvitationEvent),
     Key(KeyEvent),
     User(UserEvent),
     Server(ServerEvent)

@@ -56,6 +56,17 @@ impl AuditLine {
         }
     }
 
+    /// Says which user of the operating system the operator is.
+    pub(super) fn by_operator(mut self, name: &String) -> Self {
+        let text = format!("operator {name}");
+        match self.fields.iter_mut().find(|(field, _)| *field == "by") {
+            Some((_, by)) if by == "operator" => *by = text,
+            Some(_) => {}
+            None => self.fields.push(("by", text)),
+        }
+        self
+    }
+
     /// The user who caused it.
     pub(super) fn user(&self) -> Option<&str> {
         self.get("user")
@@ -80,10 +91,10 @@ impl AuditLine {
         }
         match self.weight {
             Weight::Usual => {
-                log!(info: user, client, grant, key, ip, endpoint, scopes, error, reason, name, kind, successor, server, by, count);
+                log!(info: user, client, grant, key, ip, endpoint, scopes, error, reason, name, kind, successor, server, invitation, by, count);
             }
             Weight::Alarming => {
-                log!(warn: user, client, grant, key, ip, endpoint, scopes, error, reason, name, kind, successor, server, by, count);
+                log!(warn: user, client, grant, key, ip, endpoint, scopes, error, reason, name, kind, successor, server, invitation, by, count);
             }
         }
     }

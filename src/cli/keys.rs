@@ -2,6 +2,7 @@
 
 mod print;
 mod rotate;
+mod set;
 
 use clap::Subcommand;
 
@@ -35,6 +36,8 @@ pub enum KeysCommand {
     Create(Box<CreateKeyArgs>),
     /// Lists the keys
     List(ListKeysArgs),
+    /// Changes what a key may do, in place: it and its connected apps stay
+    Set(Box<set::SetKeyArgs>),
     /// Replaces a key by a new one: same name, rights, user and connected apps, new secret
     Rotate(Box<rotate::RotateKeyArgs>),
     /// Revokes a key with every grant, token and stream that came from it
@@ -88,6 +91,7 @@ impl KeysCommand {
         match self {
             Self::Create(create) => create.run(process).await,
             Self::List(list) => list.run(process).await,
+            Self::Set(set) => set.run(process).await,
             Self::Rotate(rotate) => rotate.run(process).await,
             Self::Revoke(revoke) => revoke.run(process).await,
         }

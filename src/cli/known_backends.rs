@@ -32,6 +32,11 @@ pub(super) async fn check(
     Ok(())
 }
 
+/// The names of the groups that there are; `None` if neither a gateway nor a configuration tells.
+pub(super) async fn groups(process: &ProcessContext) -> Option<Vec<String>> {
+    Some(known(process).await?.groups)
+}
+
 /// Refuses a name that is not `known`; it may be one of the `others`, which another option takes.
 fn refuse_unknown(
     (what, id): (&str, &BackendId),

@@ -32,6 +32,8 @@ pub struct Output {
     pub out: Style,
     /// Style of standard error.
     pub err: Style,
+    /// True if a person reads standard output, and no file or log keeps it.
+    pub is_terminal: bool,
 }
 
 /// Text style.
@@ -72,13 +74,14 @@ impl Output {
             stdout: Box::new(io::stdout()),
             stderr: Box::new(io::stderr()),
             background: Vec::new(),
+            is_terminal: io::stdout().is_terminal(),
         }
     }
 
     /// Other writers in place of the streams, without colours.
     pub fn to(stdout: impl Write + Send + 'static, stderr: impl Write + Send + 'static) -> Self {
         let (stdout, stderr) = (Box::new(stdout), Box::new(stderr));
-        Self { stdout, stderr, background: Vec::new(), out: Style::Plain, err: Style::Plain }
+        Self { stdout, stderr, background: Vec::new(), out: Style::Plain, err: Style::Plain, is_terminal: false }
     }
 
     /// Writes standard error in the background from now on, notes and failures too, and returns the writer for the log:

@@ -11,15 +11,22 @@ use crate::{
     support::Timestamp,
 };
 
-/// What a new key or service account may do.
+/// Servers and groups that somebody may use.
 #[derive(Debug, Args)]
-pub(super) struct RightsArgs {
+pub(super) struct OpenedArgs {
     /// Servers that may be used; `ID:read` allows only read-only tools. Default: all
     #[arg(long = "server", alias = "backend", value_name = "ID[:read]", value_parser = values::server)]
     servers: Vec<(BackendId, Access)>,
     /// Groups that may be used, each at its own endpoint; `ID:read` allows only read-only tools
     #[arg(long = "group", value_name = "ID[:read]", value_parser = values::server)]
     groups: Vec<(BackendId, Access)>,
+}
+
+/// What a new key or service account may do.
+#[derive(Debug, Args)]
+pub(super) struct RightsArgs {
+    #[command(flatten)]
+    servers: OpenedArgs,
     /// Networks from which it may be used, such as `192.0.2.0/24`; may be given several times. Default: any
     #[arg(long = "network", value_name = "CIDR", value_parser = values::network)]
     networks: Vec<IpNet>,
@@ -28,10 +35,10 @@ pub(super) struct RightsArgs {
     expires: Option<Duration>,
 }
 
-impl RightsArgs {
+impl OpenedArgs {
     /// True if there is none of these arguments.
     pub(super) fn is_empty(&self) -> bool {
-        self.servers.is_empty() && self.groups.is_empty() && self.networks.is_empty() && self.expires.is_none()
+        self.servers.is_empty() && self.groups.is_empty()
     }
 
     /// Refuses names that the gateway does not have.
@@ -47,6 +54,33 @@ impl RightsArgs {
             rights.backends.allow(id, *access);
         }
         rights
+    }
+
+    /// The names of servers, each with its access.
+    pub(super) fn servers(&self) -> &[(BackendId, Access)] {
+        &self.servers
+    }
+
+    /// The names of groups, each with its access.
+    pub(super) fn groups(&self) -> &[(BackendId, Access)] {
+        &self.groups
+    }
+}
+
+impl RightsArgs {
+    /// True if there is none of these arguments.
+    pub(super) fn is_empty(&self) -> bool {
+        self.servers.is_empty() && self.networks.is_empty() && self.expires.is_none()
+    }
+
+    /// Refuses names that the gateway does not have.
+    pub(super) async fn check(&self, process: &ProcessContext) -> Result<(), CommandFailure> {
+        self.servers.check(process).await
+    }
+
+    /// The rights, without administration.
+    pub(super) fn rights(&self) -> Rights {
+        self.servers.rights()
     }
 
     /// The networks.

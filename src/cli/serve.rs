@@ -16,12 +16,11 @@ use super::{
     process::ProcessContext,
 };
 use crate::{
-    app::{self, App, CannotListen, DataLockError, RestrictedKeys, Sockets},
+    app::{self, App, CannotListen, DataLockError, FirstAccess, FirstAccessForm, RestrictedKeys, Sockets},
     config::{CommandLineOptions, Config, ConfigSource, LogConfig},
     model::Naming,
     oauth::OAuthError,
     storage::StorageError,
-    support::Secret,
     telemetry::{self, Telemetry},
 };
 
@@ -85,8 +84,8 @@ pub struct StartMessage<'a> {
     pub public_url: &'a str,
     /// The address at which it listens.
     pub listen: SocketAddr,
-    /// The operator's first key, if it was just created: printed here and never again.
-    pub first_key: Option<&'a Secret>,
+    /// The owner's first key or invitation, if it was just made: printed here and never again.
+    pub first: Option<&'a FirstAccess>,
     /// Source of the configuration.
     pub source: &'a ConfigSource,
     /// The names of the backends.
@@ -202,23 +201,25 @@ async fn run_app(
         };
         App::build_on(sockets, config, telemetry).await
     };
-    let mut app = tokio::select! {
+    let app = tokio::select! {
         app = build => app.map_err(cannot)?,
         () = &mut shutdown => return Ok(()),
     };
-    let first_key = app.take_first_key();
     let listen = app.listens_on().map_err(cannot)?;
+    // last, since it must be shown: nothing may fail between its creation and its display
+    let form = if process.output.is_terminal { FirstAccessForm::Key } else { FirstAccessForm::Invitation };
+    let first = app.first_access(form).await.map_err(|error| cannot(error.into()))?;
     let message = StartMessage {
         public_url: app.public_url().as_str(),
         listen,
-        first_key: first_key.as_ref(),
+        first: first.as_ref(),
         source: &source,
         backends: &backends,
         data_dir: &places.folder,
         options: &process.options.as_text(),
     };
     message.print(&mut process.output);
-    drop(first_key);
+    drop(first);
     let reloader = app.reloader();
     tokio::select! {
         served = app.serve(shutdown) => served.map_err(cannot),
@@ -288,7 +289,7 @@ impl StartMessage<'_> {
         output.wait_until_written();
     }
 
-    /// The text: the URL, the first key, and three lines of next steps.
+    /// The text: the URL, the first key or invitation, and three lines of next steps.
     pub fn render(&self, style: Style) -> String {
         let url = format!("{}/mcp", self.public_url);
         let title = style.paint(Emphasis::Strong, concat!("Lockkeeper ", env!("CARGO_PKG_VERSION")));
@@ -298,19 +299,30 @@ impl StartMessage<'_> {
             ("Servers", self.backends.join(", ")),
             ("Data", self.data_dir.display().to_string()),
         ];
-        if let Some(key) = self.first_key {
-            facts.push(("API key", style.paint(Emphasis::Good, key.expose())));
-            let purpose = "You log in with it in the browser. Save it now: it is not shown again.";
-            facts.push(("", style.paint(Emphasis::Faint, purpose)));
-        } else {
-            let more = format!("`lockkeeper keys create NAME{}` makes a key to log in with", self.options);
-            facts.push(("API keys", style.paint(Emphasis::Faint, &more)));
+        let faint = |text: String| ("", style.paint(Emphasis::Faint, &text));
+        match self.first {
+            Some(FirstAccess::Key(key)) => {
+                facts.push(("API key", style.paint(Emphasis::Good, key.expose())));
+                facts.push(faint("You log in with it in the browser. Save it now: it is not shown again.".to_owned()));
+            }
+            Some(FirstAccess::Invitation(address)) => {
+                facts.push(("Invited", style.paint(Emphasis::Good, address.expose())));
+                let place = if address.expose().starts_with('/') { ", behind the gateway's address," } else { "" };
+                facts.push(faint(format!(
+                    "Open it in a browser{place} within 3 days: it makes your key, once. `lockkeeper invite owner{}` makes another.",
+                    self.options
+                )));
+            }
+            None => {
+                let more = format!("`lockkeeper keys create NAME{}` makes a key to log in with", self.options);
+                facts.push(("API keys", style.paint(Emphasis::Faint, &more)));
+            }
         }
         let fact = |(name, value): &(&str, String)| {
             format!("  {} {value}\n", style.paint(Emphasis::Faint, &format!("{name:<8}")))
         };
         let facts: String = facts.iter().map(fact).collect();
-        let steps = if self.first_key.is_some() { self.next_steps(&url, style) } else { String::new() };
+        let steps = if self.first.is_some() { self.next_steps(&url, style) } else { String::new() };
         format!("\n  {title} is listening\n\n{facts}{steps}")
     }
 
@@ -340,13 +352,14 @@ impl StartMessage<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::support::Secret;
 
-    fn message(first_key: Option<&Secret>) -> String {
+    fn message(first: Option<&FirstAccess>) -> String {
         let backends = ["demo".to_owned()];
         let message = StartMessage {
             public_url: "http://127.0.0.1:8080",
             listen: ([127, 0, 0, 1], 8080).into(),
-            first_key,
+            first,
             source: &ConfigSource::Demo,
             backends: &backends,
             data_dir: std::path::Path::new("/home/ada/.local/share/lockkeeper"),
@@ -357,7 +370,7 @@ mod tests {
 
     #[test]
     fn the_first_start_shows_the_key_and_three_lines() {
-        insta::assert_snapshot!(message(Some(&Secret::new("lkk_abc_secret_sum"))), @r#"
+        insta::assert_snapshot!(message(Some(&FirstAccess::Key(Secret::new("lkk_abc_secret_sum")))), @r#"
 
         Lockkeeper 0.1.0 is listening
 
@@ -372,6 +385,15 @@ mod tests {
         2. Log in             the client opens your browser: paste the API key there, then approve
         3. Your servers       lockkeeper add NAME -- COMMAND… here, or lockkeeper add NAME URL: it is served at once
         "#);
+    }
+
+    #[test]
+    fn a_first_start_whose_output_is_kept_shows_an_invitation() {
+        let link = Secret::new("https://mcp.example.com/invite?i=lkv_secret_sum");
+        let shown = message(Some(&FirstAccess::Invitation(link)));
+        assert!(shown.contains("Invited  https://mcp.example.com/invite?i=lkv_secret_sum"), "{shown}");
+        assert!(shown.contains("`lockkeeper invite owner --config my.toml` makes another"), "{shown}");
+        assert!(!shown.contains("lkk_"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{arguments, data_access, failure::CommandFailure, process::ProcessContext};
+use super::{arguments, data_access, failure::CommandFailure, operator, process::ProcessContext};
 use crate::{
     app::{self, database},
     config::{DataPlaces, DatabasePlace, files},
@@ -47,7 +47,7 @@ impl AdminStore {
         };
         files::create(folder).map_err(|error| unusable(&error))?;
         let storage = database::open(database).await.map_err(|error| unusable(&error))?;
-        let oauth = open_oauth(&storage, &places).await.map_err(|error| unusable(&error))?;
+        let oauth = open_oauth(&storage, &places, operator::name(process)).await.map_err(|error| unusable(&error))?;
         Ok(Self { oauth, storage })
     }
 
@@ -73,8 +73,9 @@ pub fn exists(database: &DatabasePlace) -> Result<(), CommandFailure> {
 }
 
 /// The authorization server without an issuer, which no command needs.
-async fn open_oauth(storage: &Storage, places: &DataPlaces) -> Result<OAuth, oauth::OAuthError> {
+async fn open_oauth(storage: &Storage, places: &DataPlaces, operator: String) -> Result<OAuth, oauth::OAuthError> {
     let settings = OAuthSettings {
+        operator: Some(operator),
         master_key: app::master_key_source(&places.master_key),
         private_proxies: places.trusted_proxies.trusts_private(),
         ..OAuthSettings::new("http://localhost")

@@ -44,6 +44,29 @@ pub(super) fn lifetime(text: &str) -> Result<Duration, String> {
     Ok(lifetime)
 }
 
+/// Time for which the link of an invitation can be used.
+pub(super) fn validity(text: &str) -> Result<Duration, String> {
+    let validity = units::parse_duration(text)?;
+    if validity < Duration::from_mins(1) || validity > Duration::from_hours(24 * 30) {
+        return Err("a link can be used for 1m to 30d".to_owned());
+    }
+    Ok(validity)
+}
+
+/// Life of a key, or `never`.
+pub(super) fn end(text: &str) -> Result<Lifetime, String> {
+    if text == "never" { Ok(Lifetime::Unlimited) } else { lifetime(text).map(Lifetime::For) }
+}
+
+/// Life of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lifetime {
+    /// It does not expire.
+    Unlimited,
+    /// For so long from now on.
+    For(Duration),
+}
+
 /// Time for which an old key stays valid.
 pub(super) fn overlap(text: &str) -> Result<Duration, String> {
     let overlap = units::parse_duration(text)?;

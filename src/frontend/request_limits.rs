@@ -130,6 +130,16 @@ impl StatelessRequests {
         });
     }
 
+    /// Forgets the clients of a user who is gone.
+    pub(crate) fn forget_user(&self, user: &UserId) {
+        let shared = &self.users.shared;
+        self.users.users.remove_if(user, |_, user| {
+            let gone = user.clients.forget(Timestamp::from_millis(i64::MAX));
+            shared.clients.fetch_sub(gone, Ordering::Relaxed);
+            Arc::strong_count(user) == 1
+        });
+    }
+
     /// The recent clients for status pages, oldest first.
     pub(crate) fn status(&self, now: Timestamp) -> Vec<SessionStatus> {
         let users: Vec<_> = self.users.users.iter().map(|user| Arc::clone(&user)).collect();

@@ -47,7 +47,7 @@ use super::configured_backend::ConfiguredBackend;
 use crate::{
     layers::ServerFacts,
     mcp::{ClientInfo, Context, ErrorObject, ListKind, Revision, Server, translate::LeftOut},
-    model::{BackendId, Requester, SessionId, Share, status::EmptyList},
+    model::{BackendId, Requester, SessionId, Share, UserId, status::EmptyList},
 };
 
 /// The lists of one backend.
@@ -245,6 +245,12 @@ impl Catalog {
             self.source.list(&cache, *kind);
         }
         false
+    }
+
+    /// Removes the lists of a user who is gone.
+    pub(crate) fn forget_user(&self, user: &UserId) {
+        self.caches.write().retain(|key| !matches!(&key.owner, CacheOwner::User(owner) if owner == user));
+        self.source.settings.descriptions.forget(Some(user));
     }
 
     /// Handles a change in the base connection: shared lists are fetched again if they were read since the last change;

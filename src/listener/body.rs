@@ -17,13 +17,13 @@ use super::connection::Connection;
 #[derive(Debug)]
 pub(super) struct RequestBody {
     incoming: Option<Incoming>,
-    invitation: Invitation,
+    invitation: BodyInvitation,
     connection: Arc<Connection>,
 }
 
 /// State of `Expect: 100-continue` (RFC 9110 10.1.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Invitation {
+pub(super) enum BodyInvitation {
     /// The client sends the body without waiting, or was told to.
     Given,
     /// The client waits. Reading the body tells it to send; after an answer without that, it is unknown whether the
@@ -42,7 +42,7 @@ pub(super) struct ResponseBody {
 
 impl RequestBody {
     /// Reports on `incoming` to `connection`.
-    pub(super) const fn new(incoming: Incoming, invitation: Invitation, connection: Arc<Connection>) -> Self {
+    pub(super) const fn new(incoming: Incoming, invitation: BodyInvitation, connection: Arc<Connection>) -> Self {
         Self { incoming: Some(incoming), invitation, connection }
     }
 }
@@ -52,7 +52,7 @@ impl hyper::body::Body for RequestBody {
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        self.invitation = Invitation::Given;
+        self.invitation = BodyInvitation::Given;
         let Some(incoming) = &mut self.incoming else { return Poll::Ready(None) };
         let frame = Pin::new(&mut *incoming).poll_frame(cx);
         let ended = incoming.is_end_stream();
@@ -86,7 +86,7 @@ impl Drop for RequestBody {
     fn drop(&mut self) {
         match self.incoming.take() {
             Some(incoming) if incoming.is_end_stream() => self.connection.has_body(),
-            Some(_) if self.invitation == Invitation::Awaited => self.connection.abandons_body(),
+            Some(_) if self.invitation == BodyInvitation::Awaited => self.connection.abandons_body(),
             Some(incoming) => self.connection.leaves_body(incoming),
             None => {}
         }

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use tower::Service;
 
 use super::{
-    body::{Invitation, RequestBody, ResponseBody},
+    body::{BodyInvitation, RequestBody, ResponseBody},
     connection::Connection,
     table::Evicted,
 };
@@ -63,10 +63,10 @@ fn extended(request: http::Request<Incoming>, peer: SocketAddr, connection: &Arc
     request
 }
 
-fn invitation(headers: &HeaderMap) -> Invitation {
+fn invitation(headers: &HeaderMap) -> BodyInvitation {
     let expects =
         headers.get(header::EXPECT).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
-    if expects { Invitation::Awaited } else { Invitation::Given }
+    if expects { BodyInvitation::Awaited } else { BodyInvitation::Given }
 }
 
 fn timed_out() -> Response {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{AllowedNetworks, ClientId, KeyId, Rights, UserId};
+use super::{AllowedBackends, AllowedNetworks, ClientId, KeyId, Rights, UserId};
 use crate::support::Timestamp;
 
 /// Use of a key as a bearer token on `/mcp` by programs without a browser (`OA-118`).
@@ -80,6 +80,39 @@ pub struct ApiKey {
     pub disabled: Option<Timestamp>,
     /// Rotation, if it was rotated.
     pub rotated: Option<Rotated>,
+    /// Whom its rights are from.
+    pub history: KeyHistory,
+}
+
+/// Whom the rights of a key are from, for people.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyHistory {
+    /// Giver, such as `operator ann` or `an invitation of bob`; earlier versions noted nobody.
+    pub given_by: Option<String>,
+    /// Time of their last change.
+    pub changed: Option<Timestamp>,
+    /// Author of that change.
+    pub changed_by: Option<String>,
+}
+
+/// Request to change a key in place. What is `None` stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyChange {
+    /// Servers and groups.
+    pub backends: Option<AllowedBackends>,
+    /// Administration.
+    pub admin: Option<bool>,
+    /// Expiry.
+    pub expires: Option<KeyEnd>,
+}
+
+/// End of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyEnd {
+    /// It does not expire.
+    Never,
+    /// At this time.
+    At(Timestamp),
 }
 
 /// A rotation that was done.

@@ -61,6 +61,11 @@ identifier! {
     InitialAccessTokenId
 }
 
+identifier! {
+    /// An invitation; not the secret of its link.
+    InvitationId
+}
+
 /// An MCP session as the client knows it (`Mcp-Session-Id`): at least 128 random bits. It is an identifier, not a
 /// credential; `Debug` prints only its first characters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -29,6 +29,8 @@ pub struct AssertedAccount {
     pub account: KeyAccount,
     /// Name for people.
     pub name: String,
+    /// Email address, if the provider has verified it.
+    pub email: Option<String>,
     /// Its rights.
     pub rights: AssertedRights,
 }

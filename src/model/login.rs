@@ -1,11 +1,17 @@
 //! OpenID providers at which people log in, as configured (`UP-12` to `UP-14`). Knows nothing of their documents.
 
-use std::str::FromStr as _;
+use std::{str::FromStr as _, time::Duration};
 
 use jsonwebtoken::Algorithm;
 
 use super::{Rights, config_key::config_keys};
 use crate::support::Secret;
+
+/// Time between two questions about a login that is bound to its provider.
+const BOUND_EVERY: Duration = Duration::from_mins(5);
+/// Shortest and longest time between two questions about another one.
+const SOONEST: Duration = Duration::from_secs(15);
+const LATEST: Duration = Duration::from_hours(12);
 
 config_keys! {
     /// One provider.
@@ -45,6 +51,11 @@ config_keys! {
             "independent" => LoginSession::Independent,
             "bound" => LoginSession::Bound,
         );
+        /// An account's apps end this long after the provider confirmed the account last: by any login of the person here, or by
+        /// its answer to a refresh token, if it gives one.
+        ///
+        /// See [login](login.md#when-a-login-ends).
+        trust: Duration = duration(7 d, 1 m to 365 d);
         /// If clients that the operator registered for it (`lockkeeper clients create --identity-assertions`) may bring
         /// identity assertions of this provider (ID-JAG) in place of people's logins.
         ///
@@ -97,6 +108,23 @@ pub enum LoginSession {
     Independent,
     /// On the provider: it is asked again and again, by a refresh token.
     Bound,
+}
+
+// === impl LoginProvider ===
+
+impl LoginProvider {
+    /// Time between two questions whether the provider confirms an account.
+    pub fn asked_every(&self) -> Duration {
+        match self.session {
+            LoginSession::Bound => BOUND_EVERY,
+            LoginSession::Independent => (self.trust / 4).clamp(SOONEST, LATEST),
+        }
+    }
+
+    /// True if a refresh token is of use that lives so long: one that ends before the next question says nothing about the person.
+    pub fn keeps_token_of(&self, life: Option<Duration>) -> bool {
+        self.session == LoginSession::Bound || life.is_none_or(|life| life > 2 * self.asked_every())
+    }
 }
 
 /// Parses a text that is not empty.

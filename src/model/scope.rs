@@ -111,6 +111,16 @@ impl Scopes {
         }
         rights
     }
+
+    /// A scope for each server and group that rights name; for all servers it is `mcp:use`.
+    pub fn of(backends: &AllowedBackends) -> Self {
+        let AllowedBackends::Only(names) = backends else { return std::iter::once(Scope::Use).collect() };
+        let scope = |(name, access): (&String, &Access)| {
+            let id = BackendId::parse(name).ok()?;
+            Some(if *access == Access::Full { Scope::Backend(id) } else { Scope::BackendRead(id) })
+        };
+        names.iter().filter_map(scope).collect()
+    }
 }
 
 impl FromIterator<Scope> for Scopes {

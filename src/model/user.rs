@@ -1,6 +1,6 @@
 //! A user as the operator sees it. Knows nothing of where it is stored.
 
-use super::UserId;
+use super::{KeyId, UserId};
 use crate::support::Timestamp;
 
 /// A user as the operator sees it.
@@ -18,4 +18,27 @@ pub struct UserOverview {
     pub grants: i64,
     /// Last use of a key.
     pub last_used: Option<Timestamp>,
+}
+
+/// Things that ended with a user.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EndedUser {
+    /// Live keys and accounts, by name and id.
+    pub keys: Vec<(String, KeyId)>,
+    /// Apps with live grants, by name and endpoint.
+    pub apps: Vec<(String, String)>,
+    /// Servers at which the user had an account.
+    pub accounts: Vec<String>,
+    /// Names of secrets for servers.
+    pub secrets: Vec<String>,
+    /// Number of sessions of apps.
+    pub sessions: i64,
+    /// Number of browser sessions.
+    pub browsers: i64,
+    /// Number of tasks at servers.
+    pub tasks: i64,
+    /// Number of devices that were approved and had no tokens yet.
+    pub devices: i64,
+    /// Number of open invitations, and of rules that let the user in.
+    pub invitations: i64,
 }

@@ -8,10 +8,10 @@ use super::{
     revocation::Revocations, usage::UsageRecorder,
 };
 use crate::{
-    audit::{KeyEvent, RefusalEvent},
+    audit::{InvitationEvent, KeyEvent, RefusalEvent},
     model::{
-        AccessSubject, AllowedNetworks, ApiKey, ClientIp, Direct, KeyAccount, KeyId, KeyKind, NewAccount, NewKey,
-        Rights, UserId,
+        AccessSubject, AllowedNetworks, ApiKey, ClientIp, Direct, KeyAccount, KeyHistory, KeyId, KeyKind, NewAccount,
+        NewKey, Rights, UserId,
     },
     support::{Digest, Secret, Timestamp, limits::Backoff},
 };
@@ -163,6 +163,7 @@ impl Keys {
             revoked: None,
             disabled: None,
             rotated: None,
+            history: KeyHistory { given_by: Some(format!("the {}", self.deps.operator())), ..KeyHistory::default() },
         };
         self.deps.storage.keys().add(&key, Some(&self.pepper.mac(parts.secret.expose()))).await?;
         self.record_created(&key);
@@ -171,6 +172,12 @@ impl Keys {
 
     /// Creates an account, which has no secret, and, if it is new, its user: the account itself unless one is named.
     pub async fn add_account(&self, new: NewAccount) -> Result<ApiKey, OAuthError> {
+        let by = format!("the {}", self.deps.operator());
+        self.add_account_of(new, &by).await
+    }
+
+    /// The same for an account whose rights are from somebody else.
+    pub(super) async fn add_account_of(&self, new: NewAccount, given_by: &str) -> Result<ApiKey, OAuthError> {
         self.may_be_bound(&new.networks).await?;
         let id = opaque::mint_key(&*self.deps.random).1.id;
         let key = ApiKey {
@@ -186,6 +193,7 @@ impl Keys {
             revoked: None,
             disabled: None,
             rotated: None,
+            history: KeyHistory { given_by: Some(given_by.to_owned()), ..KeyHistory::default() },
         };
         self.deps.storage.keys().add(&key, None).await?;
         self.record_created(&key);
@@ -204,23 +212,12 @@ impl Keys {
         Ok(AccountEntry::Open(key.into()))
     }
 
-    /// Replaces the rights of a key or account; its tokens have them at once, and its streams begin anew. Returns false
-    /// if they stay.
-    pub async fn set_rights(&self, key: &KeyId, rights: &Rights) -> Result<bool, OAuthError> {
-        let changed = self.deps.storage.keys().set_rights(key, rights, self.deps.now()).await?;
-        if changed {
-            self.deps.audit.record(KeyEvent::RightsChanged(key.clone()));
-            self.revocations.sync().await?;
-        }
-        Ok(changed)
-    }
-
     /// Records that a valid key, or what rests on it, came from outside of its networks.
     pub(super) fn record_elsewhere(&self, key: &KeyId, from: IpAddr) {
         self.deps.audit.record(KeyEvent::Elsewhere { key: key.clone(), from });
     }
 
-    fn record_created(&self, key: &ApiKey) {
+    pub(super) fn record_created(&self, key: &ApiKey) {
         let ApiKey { id, user, kind, .. } = key;
         self.deps.audit.record(KeyEvent::Created { key: id.clone(), user: user.clone(), kind: kind.word() });
     }
@@ -238,6 +235,21 @@ impl Keys {
         }
         self.revocations.sync().await?;
         Ok(done)
+    }
+
+    /// Counts the link of an invitation that cannot be used as a wrong key of a login.
+    pub(super) fn count_wrong_link(&self, from: IpAddr) -> KeyRefusal {
+        metrics::counter!("lockkeeper_key_refusals_total").increment(1);
+        let refusal = self.limits.logins.count(None, from, self.deps.now());
+        if matches!(refusal, KeyRefusal::Unknown) {
+            self.deps.audit.record(InvitationEvent::Refused { from });
+        }
+        refusal
+    }
+
+    /// The key itself, for a page about it.
+    pub async fn find(&self, key: &KeyId) -> Result<Option<ApiKey>, OAuthError> {
+        Ok(self.deps.storage.keys().lookup(key).await?.map(|(key, _)| key))
     }
 
     /// True if the key is valid: browser sessions end with their key (`OA-128`).

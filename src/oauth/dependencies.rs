@@ -27,4 +27,9 @@ impl OAuthDeps {
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
     }
+
+    /// The operator, with the name of the operating system's user if a command runs.
+    pub(super) fn operator(&self) -> String {
+        self.settings.operator.as_ref().map_or_else(|| "operator".to_owned(), |name| format!("operator {name}"))
+    }
 }

@@ -24,7 +24,7 @@ use super::{
 use crate::{
     audit::{GrantEvent, KeyEvent},
     model::{Client, ClientId, ClientIp, ConsentRule, Endpoint, Grant, GrantId, GrantType, Scopes, TokenDelivery},
-    storage::{DeviceApproval, DeviceRow, NewDeviceRow},
+    storage::{DeviceApproval, DeviceRow, NewDeviceRow, StorageError},
     support::{Digest, Secret, Timestamp},
 };
 
@@ -240,7 +240,10 @@ impl DeviceAuthorizations {
         client_lookup::keep(&self.deps, &pending.client).await?;
         let devices = self.deps.storage.device_authorizations();
         let place = (&self.mac(code), &form.digest());
-        let approved = devices.approve(place, &grant, now).await.map_err(OAuthError::from)?;
+        let approved = match devices.approve(place, &grant, now).await {
+            Err(StorageError::Ended) => return Err(DeviceRefusal::NotAllowed),
+            approved => approved.map_err(OAuthError::from)?,
+        };
         let DeviceApproval::Approved { consented_first } = approved else {
             // a concurrent submission of the same form
             return self.decided(code, form).await?.ok_or(DeviceRefusal::Unknown);

@@ -29,6 +29,8 @@ pub struct OAuthSettings {
     pub document_hosts: Vec<String>,
     /// Verifies identity assertions; `None` if no provider's are accepted (`OA-145`).
     pub assertions: Option<AssertionVerifier>,
+    /// The user of the operating system who runs a command; `None` for the gateway itself.
+    pub operator: Option<String>,
 }
 
 /// Source of the 256-bit key that encrypts secrets in the database.
@@ -75,6 +77,7 @@ impl OAuthSettings {
             fetcher: None,
             document_hosts: Vec::new(),
             assertions: None,
+            operator: None,
         }
     }
 }

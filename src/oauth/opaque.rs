@@ -16,6 +16,8 @@ pub const KEY_PREFIX: &str = "lkk_";
 pub const REFRESH_PREFIX: &str = "lkr_";
 /// Prefix of initial access tokens.
 const INITIAL_ACCESS_PREFIX: &str = "lki_";
+/// Prefix of the secrets in links of invitations.
+const INVITATION_PREFIX: &str = "lkv_";
 
 const KEY_ID_LENGTH: usize = 10;
 
@@ -68,6 +70,16 @@ pub fn mint_refresh(random: &dyn Random) -> Secret {
 /// Creates an initial access token: `lki_<body>_<checksum>`.
 pub(super) fn mint_initial_access(random: &dyn Random) -> Secret {
     mint(INITIAL_ACCESS_PREFIX, random)
+}
+
+/// Creates the secret of an invitation's link: `lkv_<body>_<checksum>`.
+pub(super) fn mint_invitation(random: &dyn Random) -> Secret {
+    mint(INVITATION_PREFIX, random)
+}
+
+/// True if the text has the form and checksum of the secret of an invitation.
+pub(super) fn is_invitation(text: &str) -> bool {
+    is_of(INVITATION_PREFIX, text)
 }
 
 /// True if the text has the form and checksum of a refresh token.

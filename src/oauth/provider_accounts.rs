@@ -1,34 +1,121 @@
-//! Accounts of people whom an OpenID provider vouches for: made at the first login, with the rights of each login, and
-//! their logout there (`UP-13`, `UP-14`). Knows nothing of providers and of their tokens.
+//! Accounts of people whom an OpenID provider vouches for: made at the first login, with the rights of each login, confirmed by
+//! each, and their logout (`UP-13`, `UP-14`, `UP-31`). Knows nothing of providers and of their tokens.
+
+use std::time::Duration;
 
 use super::{
     api_keys::{AccountEntry, KeyHolder, Keys},
     error::OAuthError,
 };
 use crate::{
-    audit::{GrantEvent, Revoker},
-    model::{KeyAccount, KeyId, KeyKind, NewAccount},
+    audit::{GrantEvent, InvitationEvent, Revoker},
+    model::{AllowedNetworks, KeyAccount, KeyId, KeyKind, NewAccount, Rights},
+    support::Timestamp,
 };
 
+/// Maximum number of accounts that end in one round because nobody has confirmed them.
+const ENDED_AT_ONCE: u32 = 64;
+
+/// The email address of a person, as far as the provider says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClaimedAddress<'a> {
+    /// This one, which it has verified.
+    Verified(&'a str),
+    /// None that it has verified.
+    None,
+    /// Nothing is said: what the person has accepted by an address stays.
+    Unsaid,
+}
+
+/// Rights of a person, and whom they are from, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GivenRights {
+    /// The rights.
+    pub rights: Rights,
+    /// Whom they are from.
+    pub by: String,
+    /// Time of the last invitation among what they are from: it lets in a person whose account was revoked before.
+    pub invited: Option<Timestamp>,
+}
+
 impl Keys {
-    /// Lets the holder of an account in, with the rights of `new`; an account that there never was is made. Call it only
-    /// after somebody verified that this is the holder.
-    pub async fn admit(&self, new: NewAccount) -> Result<AccountEntry, OAuthError> {
-        let (account, rights) = (new.account.clone(), new.rights.clone());
-        let entry = match self.enter(&account).await? {
-            AccountEntry::Unknown => match self.add_account(new).await {
-                Ok(_) => self.enter(&account).await?,
-                // another login of the same person was faster
-                Err(error) => match self.enter(&account).await? {
-                    AccountEntry::Unknown => return Err(error),
-                    entry => entry,
-                },
-            },
-            entry => entry,
+    /// The rights of a person at a provider: those that the tables of the configuration give, and those of the rules that were
+    /// made by an invitation. `None` if nothing lets the person in.
+    pub async fn rights_of_person(
+        &self,
+        (issuer, subject): (&str, &str),
+        address: ClaimedAddress<'_>,
+        by_tables: Option<Rights>,
+    ) -> Result<Option<GivenRights>, OAuthError> {
+        let (table, now) = (self.deps.storage.invitations(), self.deps.now());
+        let rules = match address {
+            ClaimedAddress::Verified(email) => {
+                let taken = table.take_rules((issuer, subject), &email.to_lowercase(), now).await?;
+                for new in taken.iter().filter(|taken| taken.is_new) {
+                    let (invitation, subject) = (new.rule.clone(), subject.to_owned());
+                    self.deps.audit.record(InvitationEvent::Admitted { invitation, subject });
+                }
+                taken.into_iter().map(|taken| taken.rule).collect()
+            }
+            ClaimedAddress::Unsaid => table.rules_of((issuer, subject), now).await?,
+            ClaimedAddress::None => Vec::new(),
         };
+        let tables =
+            by_tables.map(|rights| GivenRights { rights, by: format!("the rules for {issuer}"), invited: None });
+        let invited = rules.iter().map(|rule| GivenRights {
+            rights: rule.rights.clone(),
+            by: rule.origin(),
+            invited: Some(rule.created),
+        });
+        Ok(tables.into_iter().chain(invited).reduce(GivenRights::with))
+    }
+
+    /// Lets the holder of an account in, with these rights; an account that there never was is made, and another one after a
+    /// revocation if the person was invited since. Its provider has confirmed it with that. Call it only after somebody verified
+    /// that this is the holder.
+    pub async fn admit(
+        &self,
+        account: KeyAccount,
+        name: &str,
+        given: &GivenRights,
+    ) -> Result<AccountEntry, OAuthError> {
+        let mut entry = self.enter(&account).await?;
+        let is_made = match &entry {
+            AccountEntry::Unknown => true,
+            AccountEntry::Ended(key) => {
+                let revoked = self.find(key).await?.and_then(|key| key.revoked);
+                revoked.zip(given.invited).is_some_and(|(revoked, invited)| invited > revoked)
+            }
+            AccountEntry::Open(_) => false,
+        };
+        if is_made {
+            let new = NewAccount {
+                account: account.clone(),
+                name: name.to_owned(),
+                user: None,
+                rights: given.rights.clone(),
+                expires: None,
+                networks: AllowedNetworks::default(),
+            };
+            let added = self.add_account_of(new, &given.by).await;
+            entry = self.enter(&account).await?;
+            if let (Err(error), false) = (added, matches!(entry, AccountEntry::Open(_))) {
+                // unless another login of the same person was faster
+                return Err(error);
+            }
+        }
         let AccountEntry::Open(holder) = entry else { return Ok(entry) };
-        self.set_rights(&holder.key, &rights).await?;
-        Ok(AccountEntry::Open(KeyHolder { rights, ..holder }))
+        self.reconfirm(&holder.key, Some(given)).await?;
+        Ok(AccountEntry::Open(KeyHolder { rights: given.rights.clone(), ..holder }))
+    }
+
+    /// Notes that the provider of an account vouches for its holder. Its rights are those that are given, or stay.
+    pub async fn reconfirm(&self, key: &KeyId, given: Option<&GivenRights>) -> Result<(), OAuthError> {
+        self.deps.storage.keys().confirm(key, self.deps.now()).await?;
+        if let Some(given) = given {
+            self.set_rights_of(key, &given.rights, &given.by).await?;
+        }
+        Ok(())
     }
 
     /// The account of a person at a provider, even an ended one.
@@ -44,13 +131,39 @@ impl Keys {
         if !matches!(&found.kind, KeyKind::Account(KeyAccount::Provider { issuer: own, .. }) if own == issuer) {
             return Ok(());
         }
-        let now = self.deps.now();
-        self.deps.storage.browser_sessions().delete_of(key).await?;
-        let count = self.deps.storage.grants().revoke_of(&found.user, |grant, _| grant.key == *key, now).await?;
-        self.deps.storage.provider_logins().forget(key).await?;
+        let count = self.deps.storage.provider_logins().log_out(key, self.deps.now()).await?;
         let by = Revoker::Provider(issuer.to_owned());
         self.deps.audit.record(GrantEvent::SeveralRevoked { user: Some(found.user), count, by });
         self.revocations.sync().await?;
         Ok(())
+    }
+
+    /// Logs out the accounts of an issuer that it has not confirmed for `trust`; returns their number, of a few at a time.
+    pub async fn end_unconfirmed(&self, issuer: &str, trust: Duration) -> Result<usize, OAuthError> {
+        let now = self.deps.now();
+        let (storage, before) = (self.deps.storage.for_rounds(), now - trust);
+        let due = storage.provider_logins().unconfirmed(issuer, before, ENDED_AT_ONCE).await?;
+        let mut ended = 0;
+        for key in due {
+            let Some(count) = storage.provider_logins().end_unconfirmed(&key, before, now).await? else { continue };
+            ended += 1;
+            if count > 0 {
+                let user = self.deps.storage.keys().lookup(&key).await?.map(|(key, _)| key.user);
+                let by = Revoker::Unconfirmed(issuer.to_owned());
+                self.deps.audit.record(GrantEvent::SeveralRevoked { user, count, by });
+            }
+        }
+        if ended > 0 {
+            self.revocations.sync().await?;
+        }
+        Ok(ended)
+    }
+}
+
+impl GivenRights {
+    fn with(self, more: Self) -> Self {
+        let Self { rights, by, invited } = more;
+        let by = format!("{} and {by}", self.by);
+        Self { rights: self.rights.union(&rights), by, invited: self.invited.max(invited) }
     }
 }

@@ -5,20 +5,23 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicI64, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::{
+    sync::broadcast,
+    time::{Instant, sleep, timeout, timeout_at},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     access_token::Claims, dependencies::OAuthDeps, error::OAuthError, signing::SigningKeys, usage::UsageRecorder,
 };
 use crate::{
-    model::GrantId,
+    model::{GrantId, UserId},
     storage::{RESTARTS_WITHIN, Revocation, RevocationFeed, StorageError},
     support::Timestamp,
 };
@@ -29,6 +32,8 @@ const SILENCE: Duration = Duration::from_secs(1);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time between reads that fail.
 const TRIED_EVERY: Duration = Duration::from_millis(250);
+/// Users who are gone and wait for a slow listener.
+const GONE_USERS: usize = 1_024;
 /// Time without a read after which the store may have deleted revocations that were not read.
 const LONG_SILENCE: Duration = Duration::from_hours(12);
 
@@ -46,6 +51,10 @@ pub(super) struct Revocations {
     feed: tokio::sync::Mutex<RevocationFeed>,
     /// Start of the last read of the feed that succeeded, in milliseconds.
     read: AtomicI64,
+    /// Number of the changes of rights that were read.
+    rights: AtomicU64,
+    /// Users who were disabled or deleted.
+    gone: broadcast::Sender<UserId>,
 }
 
 #[derive(Debug)]
@@ -147,7 +156,18 @@ impl Revocations {
     ) -> Result<Self, OAuthError> {
         let read = AtomicI64::new(deps.now().as_millis());
         let feed = tokio::sync::Mutex::new(deps.storage.revocation_feed().await?);
-        Ok(Self { deps, uses, index: RevocationIndex::default(), signing, feed, read })
+        let (rights, gone) = (AtomicU64::new(0), broadcast::Sender::new(GONE_USERS));
+        Ok(Self { deps, uses, index: RevocationIndex::default(), signing, feed, read, rights, gone })
+    }
+
+    /// Number of the present rights of all keys. What was verified under another one is verified anew.
+    pub(super) fn rights(&self) -> u64 {
+        self.rights.load(Ordering::Acquire)
+    }
+
+    /// The users who are disabled or deleted from now on.
+    pub(super) fn gone_users(&self) -> broadcast::Receiver<UserId> {
+        self.gone.subscribe()
     }
 
     /// The index of this process.
@@ -212,6 +232,12 @@ impl Revocations {
             let news = feed.read().await?;
             for revocation in &news {
                 self.index.revoke(revocation);
+                match revocation {
+                    Revocation::Rights(_) => drop(self.rights.fetch_add(1, Ordering::AcqRel)),
+                    // nothing to do without a listener
+                    Revocation::User(user) => drop(self.gone.send(user.clone())),
+                    _ => {}
+                }
             }
             if news.iter().any(|revocation| matches!(revocation, Revocation::SigningKey(_))) {
                 self.signing.sync().await?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{dependencies::OAuthDeps, error::OAuthError, revocation::Revocations};
 use crate::{
     audit::{UserChange, UserEvent},
-    model::{UserId, UserOverview},
+    model::{EndedUser, UserId, UserOverview},
 };
 
 /// The users.
@@ -35,11 +35,12 @@ impl Users {
         self.changed(user, UserChange::Enabled, done).await
     }
 
-    /// Deletes a user with keys, grants, browser sessions and sessions. What runs ends within a second. Returns false
-    /// if there is no such user.
-    pub async fn delete(&self, user: &UserId) -> Result<bool, OAuthError> {
-        let done = self.deps.storage.users().delete(user, self.deps.now()).await?;
-        self.changed(user, UserChange::Deleted, done).await
+    /// Deletes a user with keys, grants, browser sessions, sessions and invitations, and returns what ended. What runs ends
+    /// within a second. `None` if there is no such user.
+    pub async fn delete(&self, user: &UserId) -> Result<Option<EndedUser>, OAuthError> {
+        let ended = self.deps.storage.users().delete(user, self.deps.now()).await?;
+        self.changed(user, UserChange::Deleted, ended.is_some()).await?;
+        Ok(ended)
     }
 
     async fn changed(&self, user: &UserId, change: UserChange, done: bool) -> Result<bool, OAuthError> {

@@ -51,6 +51,8 @@ pub struct VerifiedCredential {
     pub revoked: Arc<CancellationToken>,
     /// Time of the last recorded use.
     noted: AtomicI64,
+    /// Number of the rights of all keys at its look-up.
+    rights: u64,
 }
 
 /// Endpoints that a credential opens.
@@ -97,7 +99,7 @@ impl Verifier {
             if !self.revocations.is_current(now) {
                 Box::pin(self.revocations.catch_up()).await?;
             }
-            if known.holds(now) {
+            if known.holds(now) && known.rights == self.revocations.rights() {
                 self.check_network(&known, from)?;
                 self.note_use(&known, now);
                 return Ok(known);
@@ -163,13 +165,12 @@ impl Verifier {
     }
 
     async fn verify_key(&self, presented: &str, from: IpAddr) -> Result<VerifiedCredential, KeyRefusal> {
+        let rights = self.revocations.rights();
         let holder = self.keys.authenticate_bearer(presented, from).await?;
         let expires = self.keys.ends(&holder.key).await?;
         let revoked = self.revocations.index().watch(Revocation::Key(holder.key.clone()));
         // again, after the watch is registered
-        if !self.keys.is_live(&holder.key).await? {
-            return Err(KeyRefusal::Unknown);
-        }
+        let Some(holder) = self.keys.holder(&holder.key).await? else { return Err(KeyRefusal::Unknown) };
         let caller =
             Caller { user: holder.user, client: None, grant: None, key: Some(holder.key), rights: holder.rights };
         let noted = AtomicI64::new(self.deps.now().as_millis());
@@ -180,6 +181,7 @@ impl Verifier {
             networks: holder.networks,
             revoked,
             noted,
+            rights,
         })
     }
 
@@ -192,6 +194,7 @@ impl Verifier {
         let (id, expires) = (GrantId::new(claims.gid.as_str()), Timestamp::from_seconds(claims.exp));
         let grant_revoked = self.revocations.index().watch(Revocation::Grant(id.clone()));
         let revoked = self.revocations.index().watch_token(&grant_revoked, &claims);
+        let rights = self.revocations.rights();
         let Some(grant) = self.deps.storage.grants().lookup(&id).await?.filter(|grant| grant.is_live(now)) else {
             return Ok(self.refused("its grant has ended or was revoked", Some(&claims.gid)));
         };
@@ -216,6 +219,8 @@ impl Verifier {
             key: Some(grant.key),
             rights: access::granted(&scopes, &grant.endpoint.target, &settings.backends.groups(), &holder.rights),
         };
+        // the end of a grant may have come nearer since the token was issued
+        let expires = expires.min(grant.expires);
         let opens = CredentialAccess::Endpoint(grant.endpoint, scopes);
         let noted = AtomicI64::new(now.as_millis());
         Ok(Some(VerifiedCredential {
@@ -225,6 +230,7 @@ impl Verifier {
             networks: holder.networks,
             revoked,
             noted,
+            rights,
         }))
     }
 

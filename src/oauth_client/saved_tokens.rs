@@ -51,6 +51,8 @@ pub struct IssuedTokens {
     pub tokens: SavedTokens,
     /// The statement about the person (OpenID Connect Core 2).
     pub id_token: Option<Secret>,
+    /// Life of the refresh token, if the server says it.
+    pub refresh_life: Option<Duration>,
 }
 
 /// Request that gave an access token.
@@ -126,7 +128,8 @@ impl IssuedTokens {
             end: None,
             stepped_up: None,
         };
-        Self { tokens, id_token: response.extra_fields().id_token().map(Secret::new) }
+        let more = response.extra_fields();
+        Self { tokens, id_token: more.id_token().map(Secret::new), refresh_life: more.refresh_life() }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The `oauth2` crate at a token endpoint: its requests, and answers in the one form that it reads. Knows nothing of what
 //! the tokens are for.
 
-use std::{fmt, pin::Pin};
+use std::{fmt, pin::Pin, time::Duration};
 
 use http::{Response, StatusCode, header};
 use oauth2::{
@@ -35,10 +35,11 @@ pub(super) type OAuthClient = Client<
     EndpointSet,
 >;
 
-/// The member of a response that OpenID Connect adds.
+/// The member of a response that OpenID Connect adds, and one of Keycloak.
 #[derive(Deserialize, Serialize)]
 pub(super) struct IdTokenField {
     id_token: Option<String>,
+    refresh_expires_in: Option<u64>,
 }
 
 /// Sends the crate's requests.
@@ -52,6 +53,11 @@ pub(super) struct TokenExchange<'a> {
 impl IdTokenField {
     pub(super) fn id_token(&self) -> Option<&str> {
         self.id_token.as_deref()
+    }
+
+    /// Life of the refresh token, if the server says it.
+    pub(super) fn refresh_life(&self) -> Option<Duration> {
+        self.refresh_expires_in.map(Duration::from_secs)
     }
 }
 

@@ -59,8 +59,11 @@ pub(super) fn normalised(
             _ => return Err(unusable(&format!("has a `{name}` that is no text"))),
         }
     }
-    if let Some(life) = life(&members["expires_in"]) {
-        response.insert("expires_in".to_owned(), life.into());
+    // Keycloak says how long a refresh token lasts; 0 is one without an end
+    for name in ["expires_in", "refresh_expires_in"] {
+        if let Some(life) = life(&members[name]) {
+            response.insert(name.to_owned(), life.into());
+        }
     }
     if let Some(scope) = scope(&members["scope"])? {
         response.insert("scope".to_owned(), scope.into());

@@ -1,6 +1,8 @@
 //! Requests of the gateway to a provider: codes, refresh tokens, user information (Core 3.1.3, 5.3, 12). Knows nothing of
 //! what the tokens mean.
 
+use std::time::Duration;
+
 use http::{HeaderValue, header};
 use serde_json::Value;
 use url::Url;
@@ -21,6 +23,8 @@ pub(super) struct ProviderTokens {
     pub(super) access: Secret,
     pub(super) refresh: Option<Secret>,
     pub(super) id_token: Option<Secret>,
+    /// Life of the refresh token, if the provider says it.
+    pub(super) refresh_life: Option<Duration>,
 }
 
 /// The gateway as client of one provider.
@@ -86,7 +90,7 @@ impl ProviderClient<'_> {
             stepped_up: None,
         };
         let tokens = self.source().refresh((&http, self.now), (&client).into(), (&old, &token)).await?;
-        Ok(IssuedTokens { tokens, id_token: None }.into())
+        Ok(IssuedTokens { tokens, id_token: None, refresh_life: None }.into())
     }
 
     /// Claims of the provider about this subject; `None` if it says nothing, or speaks of somebody else (Core 5.3.2).
@@ -141,8 +145,9 @@ impl ProviderClient<'_> {
 // === impl ProviderTokens ===
 
 impl From<IssuedTokens> for ProviderTokens {
-    fn from(IssuedTokens { tokens, id_token }: IssuedTokens) -> Self {
+    fn from(IssuedTokens { tokens, id_token, refresh_life }: IssuedTokens) -> Self {
         let SavedTokens { access, refresh, .. } = tokens;
-        Self { access: access.secret().clone(), refresh: refresh.map(|token| token.secret().clone()), id_token }
+        let refresh = refresh.map(|token| token.secret().clone());
+        Self { access: access.secret().clone(), refresh, id_token, refresh_life }
     }
 }

@@ -160,6 +160,8 @@ impl PersonClaims {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::json;
 
     use super::*;
@@ -177,6 +179,7 @@ mod tests {
             groups_claim: "roles".to_owned(),
             rules,
             session: LoginSession::Independent,
+            trust: Duration::from_hours(7 * 24),
             identity_assertions: IdentityAssertions::Refused,
             authorize_params: Vec::new(),
         }

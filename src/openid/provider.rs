@@ -130,7 +130,7 @@ impl Provider {
         let name = said.display_name(found.subject);
         let rights = said.rights(found.subject, &self.spec);
         Ok(IdentityAssertion {
-            account: AssertedAccount { account, name, rights },
+            account: AssertedAccount { account, name, email: said.email, rights },
             id: found.id.to_owned(),
             expires: found.expires,
             resource: found.resource.map(str::to_owned),

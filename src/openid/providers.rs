@@ -8,7 +8,7 @@ use super::{
     dependencies::OpenIdDeps,
     error::{OpenIdError, TokenProblem},
     pending_login::{LIFETIME, LoginAnswer, PendingLogin, ProviderPrompt},
-    person::{Logout, Person},
+    person::{Logout, Person, PersonClaims},
     provider::Provider,
     signed_token,
     token_checks::LoginContext,
@@ -16,7 +16,8 @@ use super::{
 use crate::{
     fetch::FetchBudget,
     model::{
-        AssertionVerifier, ClientId, ClientIp, IdentityAssertion, IdentityAssertions, LoginProvider, LoginSession,
+        AssertedRights, AssertionVerifier, ClientId, ClientIp, IdentityAssertion, IdentityAssertions, LoginProvider,
+        LoginSession,
     },
     oauth_client::RefusalMeaning,
     support::{Digest, Secret, SpentDigests, limits::Buckets},
@@ -56,13 +57,27 @@ pub struct FinishedLogin {
     pub after: String,
 }
 
-/// Answer of a provider about a bound login.
+/// Answer of a provider about the login of an account.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Renewal {
-    /// It goes on, with this sealed refresh token.
-    Continued(Vec<u8>),
+    /// It goes on.
+    Continued {
+        /// The refresh token for the next question, sealed.
+        token: Vec<u8>,
+        /// Claims about the person now, if it was asked and says anything.
+        claims: Option<RenewedClaims>,
+    },
     /// It is over.
     Ended,
+}
+
+/// Claims about a person without a login.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RenewedClaims {
+    /// Email address, if it has verified it.
+    pub email: Option<String>,
+    /// Rights by the tables of the configuration.
+    pub rights: AssertedRights,
 }
 
 /// The providers; none by default. Cheap to clone.
@@ -162,7 +177,9 @@ impl Providers {
         };
         let tokens = provider.client(&metadata, &inner.redirect_uri(name)).exchange(code, &login.verifier).await?;
         let refresh = match (&tokens.refresh, provider.spec.session) {
-            (Some(token), LoginSession::Bound) => Some(inner.seal_token(&provider.spec.issuer, token)?),
+            (Some(token), _) if provider.spec.keeps_token_of(tokens.refresh_life) => {
+                Some(inner.seal_token(&provider.spec.issuer, token)?)
+            }
             (None, LoginSession::Bound) => {
                 return Err(OpenIdError::Unavailable(
                     "it gave no refresh token, without which `session = \"bound\"` cannot be; `scopes` may need \
@@ -170,7 +187,7 @@ impl Providers {
                         .to_owned(),
                 ));
             }
-            (_, LoginSession::Independent) => None,
+            (_, LoginSession::Bound | LoginSession::Independent) => None,
         };
         let context = LoginContext { nonce: &login.nonce, begun: login.begun, prompt: login.prompt };
         let person = provider.person(&tokens, &metadata, context).await?;
@@ -206,15 +223,28 @@ impl Providers {
         provider.assertion(token, (&inner.deps.root, client.as_str())).await
     }
 
-    /// Asks a provider whether a bound login goes on (`UP-14`). An error says nothing about the login.
-    pub async fn renew(&self, issuer: &str, sealed: &[u8]) -> Result<Renewal, OpenIdError> {
+    /// Asks a provider whether it still vouches for a person (`UP-14`, `UP-31`), and what it says of the person where logins are
+    /// not bound to it. An error says nothing about the login.
+    pub async fn renew(&self, (issuer, subject): (&str, &str), sealed: &[u8]) -> Result<Renewal, OpenIdError> {
         let Ok((inner, provider)) = self.find(|spec| spec.issuer == issuer) else { return Ok(Renewal::Ended) };
         let Ok(plain) = inner.deps.key.open(sealed, &token_context(issuer)) else { return Ok(Renewal::Ended) };
         let token = Secret::new(String::from_utf8_lossy(&plain));
         let metadata = provider.metadata().await?;
         let redirect_uri = inner.redirect_uri(&provider.spec.name);
-        match provider.client(&metadata, &redirect_uri).refresh(&token).await {
-            Ok(tokens) => Ok(Renewal::Continued(inner.seal_token(issuer, tokens.refresh.as_ref().unwrap_or(&token))?)),
+        let client = provider.client(&metadata, &redirect_uri);
+        match client.refresh(&token).await {
+            Ok(tokens) => {
+                let said = match provider.spec.session {
+                    LoginSession::Bound => None,
+                    LoginSession::Independent => client.user_info(&tokens.access, subject).await,
+                };
+                let claims = said.map(|said| {
+                    let said = PersonClaims::read(&said, &provider.spec);
+                    RenewedClaims { rights: said.rights(subject, &provider.spec), email: said.email }
+                });
+                let token = inner.seal_token(issuer, tokens.refresh.as_ref().unwrap_or(&token))?;
+                Ok(Renewal::Continued { token, claims })
+            }
             // only this says that the login is over; others tell of the gateway (RFC 6749 5.2)
             Err(OpenIdError::RefusedTokens(refusal)) if refusal.meaning() == RefusalMeaning::GrantIsOver => {
                 tracing::info!(issuer, %refusal, "a login at a provider is over");

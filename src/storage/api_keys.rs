@@ -5,10 +5,9 @@ use sqlx::AnyConnection;
 use super::{
     columns::columns,
     database::{Database, StorageError, moment},
-    revocations,
 };
 use crate::{
-    model::{ApiKey, Direct, KeyAccount, KeyId, KeyKind, Rights, Rotated, UserId},
+    model::{ApiKey, Direct, KeyAccount, KeyHistory, KeyId, KeyKind, Rights, Rotated, UserId},
     support::{Digest, Timestamp},
 };
 
@@ -34,6 +33,9 @@ columns! {
         subject: Option<String>,
         disabled: Option<i64>,
         networks: Option<String>,
+        given_by: Option<String>,
+        changed: Option<i64>,
+        changed_by: Option<String>,
     }
 }
 
@@ -77,32 +79,6 @@ impl KeyTable<'_> {
         row.map(|row| Ok(row.read()?.0)).transpose()
     }
 
-    /// Replaces the rights of a key. If they change, its grants are announced, so that cached copies become invalid.
-    /// Returns false if they stay.
-    pub async fn set_rights(&self, id: &KeyId, rights: &Rights, now: Timestamp) -> Result<bool, StorageError> {
-        let text = serde_json::to_string(rights).map_err(|_| inconsistent("rights"))?;
-        let mut change = self.0.change().await?;
-        let done = sqlx::query("UPDATE api_keys SET rights = $1 WHERE id = $2 AND rights <> $1")
-            .bind(text)
-            .bind(id.as_str())
-            .execute(&mut *change)
-            .await?;
-        if done.rows_affected() == 0 {
-            return Ok(false);
-        }
-        let grants: Vec<String> =
-            sqlx::query_scalar("SELECT id FROM grants WHERE api_key = $1 AND revoked IS NULL AND expires > $2")
-                .bind(id.as_str())
-                .bind(now.as_millis())
-                .fetch_all(&mut *change)
-                .await?;
-        for grant in grants {
-            revocations::announce(&mut change, "grant", &grant, now).await?;
-        }
-        change.commit().await?;
-        Ok(true)
-    }
-
     /// Every key, oldest first.
     pub async fn list(&self) -> Result<Vec<ApiKey>, StorageError> {
         let rows: Vec<ApiKeyRow> = sqlx::query_as(
@@ -125,41 +101,6 @@ impl KeyTable<'_> {
         let statement = |places: &str| format!("UPDATE api_keys SET last_used = $1 WHERE id IN ({places})");
         self.0.run_for_named(statement, &ids, now).await
     }
-
-    /// Revokes a key, the keys that it replaced, and every grant of them, and announces each. Returns false if no
-    /// unrevoked key has this id.
-    pub async fn revoke(&self, id: &KeyId, now: Timestamp) -> Result<bool, StorageError> {
-        let mut change = self.0.change().await?;
-        let done = sqlx::query("UPDATE api_keys SET revoked = $1 WHERE id = $2 AND revoked IS NULL")
-            .bind(now.as_millis())
-            .bind(id.as_str())
-            .execute(&mut *change)
-            .await?;
-        if done.rows_affected() == 0 {
-            return Ok(false);
-        }
-        let replaced: Vec<String> = sqlx::query_scalar(
-            "UPDATE api_keys SET revoked = $1 WHERE successor = $2 AND revoked IS NULL RETURNING id",
-        )
-        .bind(now.as_millis())
-        .bind(id.as_str())
-        .fetch_all(&mut *change)
-        .await?;
-        let grants: Vec<String> =
-            sqlx::query_scalar("UPDATE grants SET revoked = $1 WHERE api_key = $2 AND revoked IS NULL RETURNING id")
-                .bind(now.as_millis())
-                .bind(id.as_str())
-                .fetch_all(&mut *change)
-                .await?;
-        for key in std::iter::once(id.as_str()).chain(replaced.iter().map(String::as_str)) {
-            revocations::announce(&mut change, "key", key, now).await?;
-        }
-        for grant in grants {
-            revocations::announce(&mut change, "grant", &grant, now).await?;
-        }
-        change.commit().await?;
-        Ok(true)
-    }
 }
 
 /// Adds a key and, if there is none of this name, its user.
@@ -168,6 +109,7 @@ pub(super) async fn insert(change: &mut AnyConnection, key: &ApiKey, mac: Option
         KeyKind::Secret(_) => None,
         KeyKind::Account(account) => Some(account.columns()),
     };
+    let is_of_provider = matches!(key.kind, KeyKind::Account(KeyAccount::Provider { .. }));
     let rights = serde_json::to_string(&key.rights).map_err(|_| inconsistent("rights"))?;
     sqlx::query(
         "INSERT INTO users (id, created) VALUES ($1, $2)
@@ -180,8 +122,8 @@ pub(super) async fn insert(change: &mut AnyConnection, key: &ApiKey, mac: Option
     .await?;
     sqlx::query(
         "INSERT INTO api_keys (id, user_id, name, mac, rights, direct, created, expires, kind, issuer, subject,
-                               networks)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+                               networks, given_by, changed, changed_by, confirmed)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
     )
     .bind(key.id.as_str())
     .bind(key.user.as_str())
@@ -195,6 +137,10 @@ pub(super) async fn insert(change: &mut AnyConnection, key: &ApiKey, mac: Option
     .bind(account.map(|[_, issuer, _]| issuer))
     .bind(account.map(|[.., subject]| subject))
     .bind(key.networks.listed().map(|_| key.networks.to_string()))
+    .bind(key.history.given_by.as_deref())
+    .bind(key.history.changed.map(Timestamp::as_millis))
+    .bind(key.history.changed_by.as_deref())
+    .bind(is_of_provider.then(|| key.created.as_millis()))
     .execute(&mut *change)
     .await?;
     Ok(())
@@ -218,7 +164,7 @@ impl ApiKeyRow {
             id: KeyId::new(self.id),
             name: self.name,
             user: UserId::new(self.user_id),
-            rights: serde_json::from_str(&self.rights).map_err(|_| inconsistent("rights"))?,
+            rights: rights(&self.rights)?,
             kind,
             created: moment(self.created),
             expires: self.expires.map(moment),
@@ -230,11 +176,21 @@ impl ApiKeyRow {
                 .successor
                 .zip(self.retires)
                 .map(|(successor, until)| Rotated { successor: KeyId::new(successor), until: moment(until) }),
+            history: KeyHistory {
+                given_by: self.given_by,
+                changed: self.changed.map(moment),
+                changed_by: self.changed_by,
+            },
         };
         Ok((key, mac))
     }
 }
 
-const fn inconsistent(column: &'static str) -> StorageError {
+/// Rights, as a row has them.
+pub(super) fn rights(text: &str) -> Result<Rights, StorageError> {
+    serde_json::from_str(text).map_err(|_| inconsistent("rights"))
+}
+
+pub(super) const fn inconsistent(column: &'static str) -> StorageError {
     StorageError::Inconsistent { table: "api_keys", column }
 }

@@ -33,6 +33,7 @@ const TABLES: &[(&str, &str)] = &[
     ("used_assertions", "digest"),
     ("device_authorizations", "device"),
     ("initial_access_tokens", "id"),
+    ("invitations", "id"),
     ("data_keys", "owner"),
     ("upstream_tokens", "user_id"),
     ("upstream_withdrawn", "id"),

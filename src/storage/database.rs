@@ -84,6 +84,9 @@ pub enum StorageError {
     /// The server did not answer.
     #[error("the database did not answer in time")]
     Silent,
+    /// The user or the key that something new is for has ended.
+    #[error("its user, API key or account has ended")]
+    Ended,
     /// A row has a value that the gateway never writes.
     #[error("the database is inconsistent: table {table}, column {column}")]
     Inconsistent {

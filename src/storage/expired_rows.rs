@@ -34,6 +34,17 @@ const EXPIRED: &[(&str, Duration)] = &[
         Duration::from_hours(30 * 24),
     ),
     (
+        "DELETE FROM invitations WHERE id IN (
+             SELECT id FROM invitations WHERE expires < $1 ORDER BY expires LIMIT $2) AND expires < $1",
+        Duration::from_hours(30 * 24),
+    ),
+    (
+        // the same browser sees the key once more for as long
+        "UPDATE invitations SET outcome = NULL WHERE id IN (
+             SELECT id FROM invitations WHERE outcome IS NOT NULL AND accepted < $1 ORDER BY accepted LIMIT $2)",
+        Duration::from_mins(10),
+    ),
+    (
         // a reused code must be recognised while its grant lives (OA-85); an hour is far beyond any
         "DELETE FROM codes WHERE digest IN (
              SELECT digest FROM codes WHERE expires < $1 ORDER BY expires LIMIT $2) AND expires < $1",

@@ -199,6 +199,24 @@ impl GrantTable<'_> {
     }
 }
 
+/// Revokes and announces the grants of a key; returns their number.
+pub(super) async fn revoke_of_key(
+    change: &mut AnyConnection,
+    key: &KeyId,
+    now: Timestamp,
+) -> Result<u64, StorageError> {
+    let revoked: Vec<String> =
+        sqlx::query_scalar("UPDATE grants SET revoked = $1 WHERE api_key = $2 AND revoked IS NULL RETURNING id")
+            .bind(now.as_millis())
+            .bind(key.as_str())
+            .fetch_all(&mut *change)
+            .await?;
+    for grant in &revoked {
+        revocations::announce(change, "grant", grant, now).await?;
+    }
+    Ok(revoked.len() as u64)
+}
+
 /// Revokes and announces the grants of a client; returns their number.
 pub(super) async fn revoke_of_client(
     change: &mut AnyConnection,
@@ -219,8 +237,13 @@ pub(super) async fn revoke_of_client(
 
 /// Adds a grant, records the consent to its client, and revokes what goes beyond the limit. At the first consent to the
 /// client, the network of its registration is returned and deleted.
+///
+/// # Errors
+///
+/// [`StorageError::Ended`] if the user or the key of the grant has ended meanwhile.
 pub(super) async fn insert(change: &mut AnyConnection, grant: &Grant) -> Result<Option<Digest>, StorageError> {
     let grant = &for_newest_key(change, grant).await?;
+    refuse_ended(change, grant).await?;
     sqlx::query(
         "INSERT INTO grants (id, user_id, api_key, client, endpoint, scopes, redirect_uri, created, expires)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
@@ -253,6 +276,19 @@ pub(super) async fn insert(change: &mut AnyConnection, grant: &Grant) -> Result<
         .await?;
     revoke_unused(change, grant).await?;
     Ok(network.as_deref().and_then(Digest::from_slice))
+}
+
+/// Refuses a grant by what has ended since the person was asked: nothing new is made for a user who leaves.
+async fn refuse_ended(change: &mut AnyConnection, grant: &Grant) -> Result<(), StorageError> {
+    let live: Option<i64> = sqlx::query_scalar(
+        "SELECT 1 FROM api_keys JOIN users ON users.id = api_keys.user_id
+         WHERE api_keys.id = $1 AND revoked IS NULL AND users.disabled IS NULL
+             AND (kind <> 'provider' OR confirmed IS NOT NULL)",
+    )
+    .bind(grant.key.as_str())
+    .fetch_optional(change)
+    .await?;
+    if live.is_some() { Ok(()) } else { Err(StorageError::Ended) }
 }
 
 /// The grant with the newest key, if its key was rotated while the person decided.
@@ -291,7 +327,7 @@ async fn revoke_unused(change: &mut AnyConnection, newest: &Grant) -> Result<(),
     Ok(())
 }
 
-async fn revoke(change: &mut AnyConnection, grant: &GrantId, now: Timestamp) -> Result<(), StorageError> {
+pub(super) async fn revoke(change: &mut AnyConnection, grant: &GrantId, now: Timestamp) -> Result<(), StorageError> {
     sqlx::query("UPDATE grants SET revoked = $1 WHERE id = $2")
         .bind(now.as_millis())
         .bind(grant.as_str())

@@ -53,7 +53,8 @@ const SQLITE: &[EmbeddedMigration] = files! {
     "0250_rows_found_by_index"
     "0255_form_outcomes"
     "0256_client_secrets"
-    "0270_certificates"
+    "0270_invitations"
+    "0275_certificates"
 };
 
 const POSTGRESQL: &[EmbeddedMigration] = files! {
@@ -74,7 +75,8 @@ const POSTGRESQL: &[EmbeddedMigration] = files! {
     "0250_rows_found_by_index"
     "0255_form_outcomes"
     "0256_client_secrets"
-    "0270_certificates"
+    "0270_invitations"
+    "0275_certificates"
 };
 
 pub(super) fn sqlite() -> Migrator {

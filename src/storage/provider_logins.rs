@@ -1,6 +1,11 @@
 //! The tables of logins through OpenID providers (`UP-14`). Knows nothing of tokens.
 
-use super::database::{Database, StorageError, moment};
+use sqlx::AnyConnection;
+
+use super::{
+    database::{Database, StorageError, moment},
+    grants,
+};
 use crate::{
     model::KeyId,
     support::{Digest, Timestamp},
@@ -118,10 +123,16 @@ impl ProviderLoginTable<'_> {
         Ok(rows.into_iter().map(read).collect())
     }
 
-    /// Replaces the refresh token of a bound login, unless another login has replaced it.
-    pub async fn replace_token(&self, login: &BoundLogin, refresh_token: &[u8]) -> Result<(), StorageError> {
-        sqlx::query("UPDATE bound_logins SET refresh_token = $1 WHERE key_id = $2 AND refresh_token = $3")
+    /// Replaces the refresh token of a bound login, and the time of the next question, unless another login has replaced it.
+    pub async fn replace_token(
+        &self,
+        login: &BoundLogin,
+        refresh_token: &[u8],
+        due: Timestamp,
+    ) -> Result<(), StorageError> {
+        sqlx::query("UPDATE bound_logins SET refresh_token = $1, due = $2 WHERE key_id = $3 AND refresh_token = $4")
             .bind(refresh_token)
+            .bind(due.as_millis())
             .bind(login.key.as_str())
             .bind(&login.refresh_token)
             .execute(&self.0.pool)
@@ -139,16 +150,70 @@ impl ProviderLoginTable<'_> {
         Ok(done.rows_affected() == 1)
     }
 
-    /// Forgets everything about the logins of an account.
-    pub async fn forget(&self, key: &KeyId) -> Result<(), StorageError> {
+    /// Ends the browser sessions, the grants and the bound login of an account; returns the number of the grants.
+    pub async fn log_out(&self, key: &KeyId, now: Timestamp) -> Result<u64, StorageError> {
         let mut change = self.0.change().await?;
-        for statement in
-            ["DELETE FROM provider_sessions WHERE key_id = $1", "DELETE FROM bound_logins WHERE key_id = $1"]
-        {
-            sqlx::query(statement).bind(key.as_str()).execute(&mut *change).await?;
-        }
-        Ok(change.commit().await?)
+        let count = log_out(&mut change, key, now).await?;
+        change.commit().await?;
+        Ok(count)
     }
+
+    /// The issuers of accounts that were confirmed.
+    pub async fn issuers(&self) -> Result<Vec<String>, StorageError> {
+        let issuers = "SELECT DISTINCT issuer FROM api_keys WHERE confirmed IS NOT NULL AND issuer IS NOT NULL";
+        Ok(sqlx::query_scalar(issuers).fetch_all(&self.0.pool).await?)
+    }
+
+    /// Up to `limit` accounts of an issuer that were confirmed last at `confirmed` or before.
+    pub async fn unconfirmed(
+        &self,
+        issuer: &str,
+        confirmed: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<KeyId>, StorageError> {
+        let due = "SELECT id FROM api_keys WHERE issuer = $1 AND confirmed <= $2 ORDER BY confirmed LIMIT $3";
+        let due: Vec<String> = sqlx::query_scalar(due)
+            .bind(issuer)
+            .bind(confirmed.as_millis())
+            .bind(i64::from(limit))
+            .fetch_all(&self.0.pool)
+            .await?;
+        Ok(due.into_iter().map(KeyId::new).collect())
+    }
+
+    /// Logs out an account that was confirmed last at `confirmed` or before, until its next login; returns the number of its
+    /// grants. `None`, without changes, if it was confirmed since.
+    pub async fn end_unconfirmed(
+        &self,
+        key: &KeyId,
+        confirmed: Timestamp,
+        now: Timestamp,
+    ) -> Result<Option<u64>, StorageError> {
+        let mut change = self.0.change().await?;
+        let done = sqlx::query("UPDATE api_keys SET confirmed = NULL WHERE id = $1 AND confirmed <= $2")
+            .bind(key.as_str())
+            .bind(confirmed.as_millis())
+            .execute(&mut *change)
+            .await?;
+        if done.rows_affected() == 0 {
+            return Ok(None);
+        }
+        let count = log_out(&mut change, key, now).await?;
+        change.commit().await?;
+        Ok(Some(count))
+    }
+}
+
+/// Ends what rests on the logins of an account: browser sessions, grants, and what is remembered of its logins.
+pub(super) async fn log_out(change: &mut AnyConnection, key: &KeyId, now: Timestamp) -> Result<u64, StorageError> {
+    for statement in [
+        "DELETE FROM browser_sessions WHERE key_id = $1",
+        "DELETE FROM provider_sessions WHERE key_id = $1",
+        "DELETE FROM bound_logins WHERE key_id = $1",
+    ] {
+        sqlx::query(statement).bind(key.as_str()).execute(&mut *change).await?;
+    }
+    grants::revoke_of_key(change, key, now).await
 }
 
 #[cfg(test)]
@@ -157,7 +222,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        model::{AllowedNetworks, ApiKey, Direct, KeyKind, Rights, UserId},
+        model::{AllowedNetworks, ApiKey, Direct, KeyHistory, KeyKind, Rights, UserId},
         storage::Storage,
     };
 
@@ -179,6 +244,7 @@ mod tests {
                 revoked: None,
                 disabled: None,
                 rotated: None,
+                history: KeyHistory::default(),
             };
             storage.keys().add(&key, Some(&Digest::sha256("mac"))).await.unwrap();
         }
@@ -205,7 +271,7 @@ mod tests {
         }
         assert_eq!(table.find_by_session(&name(5)).await.unwrap(), None);
         assert_eq!(table.find_by_session(&name(6)).await.unwrap(), Some(KeyId::new("a")));
-        table.forget(&KeyId::new("a")).await.unwrap();
+        table.log_out(&KeyId::new("a"), NOW).await.unwrap();
         assert_eq!(table.find_by_session(&name(69)).await.unwrap(), None);
         assert_eq!(table.find_by_session(&Digest::sha256("other")).await.unwrap(), Some(KeyId::new("b")));
     }
@@ -226,7 +292,7 @@ mod tests {
         let taken = table.take_due(NOW, next, 9).await.unwrap();
         assert_eq!(taken, [BoundLogin { due: next, ..login("1") }]);
         assert_eq!(table.take_due(NOW, next, 9).await.unwrap(), []);
-        table.replace_token(&taken[0], b"2").await.unwrap();
+        table.replace_token(&taken[0], b"2", next).await.unwrap();
         assert!(!table.unbind(&taken[0]).await.unwrap(), "another token is there");
         assert!(table.unbind(&login("2")).await.unwrap());
         assert_eq!(table.take_due(next, next, 9).await.unwrap(), []);

@@ -4,7 +4,7 @@ use sqlx::{Any, AnyConnection, Executor};
 
 use super::database::{Database, StorageError};
 use crate::{
-    model::{GrantId, KeyId},
+    model::{GrantId, KeyId, UserId},
     support::Timestamp,
 };
 
@@ -22,6 +22,10 @@ pub enum Revocation {
     Generation(String),
     /// One access token, by its `jti`.
     Token(String),
+    /// A user who was disabled or deleted, with everything that is held for it.
+    User(UserId),
+    /// The rights of an API key or account, which are wider now: what was verified before is verified anew.
+    Rights(KeyId),
     /// A signing key, by its id, with the access tokens that it signed.
     SigningKey(String),
     /// Something that this version does not know, which a newer one has announced: anything may have ended.
@@ -90,6 +94,8 @@ pub(super) async fn after(
                 "key" => Revocation::Key(KeyId::new(subject)),
                 "generation" => Revocation::Generation(subject),
                 "token" => Revocation::Token(subject),
+                "user" => Revocation::User(UserId::new(subject)),
+                "rights" => Revocation::Rights(KeyId::new(subject)),
                 "signing_key" => Revocation::SigningKey(subject),
                 _ => Revocation::Unknown(kind),
             };

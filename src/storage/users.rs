@@ -1,14 +1,14 @@
 //! Users: who has keys and grants, and whether the operator lets them in. Knows nothing of what they do.
 
-use sqlx::{AssertSqlSafe, Row as _};
+use sqlx::{AnyConnection, AssertSqlSafe, Row as _};
 
 use super::{
     database::{Database, StorageError, moment},
-    revocations,
+    invitations, revocations,
     steps::Steps,
 };
 use crate::{
-    model::{UserId, UserOverview},
+    model::{EndedUser, KeyId, UserId, UserOverview},
     support::Timestamp,
 };
 
@@ -60,6 +60,7 @@ impl UserTable<'_> {
             return Ok(false);
         }
         announce_all(&mut change, user, now).await?;
+        invitations::end_of_user(&mut change, user, now).await?;
         change.commit().await?;
         Ok(true)
     }
@@ -73,40 +74,52 @@ impl UserTable<'_> {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Ends everything of a user: keys, grants, logins in browsers, sessions, accounts at servers. Returns false if there
-    /// is no such user.
-    pub async fn delete(&self, user: &UserId, now: Timestamp) -> Result<bool, StorageError> {
+    /// Ends everything of a user: keys, grants, logins in browsers, sessions, accounts at servers, invitations. Returns what
+    /// that was; `None` if there is no such user.
+    pub async fn delete(&self, user: &UserId, now: Timestamp) -> Result<Option<EndedUser>, StorageError> {
         let mut change = self.0.change().await?;
+        // first, so that nothing new is made for the user meanwhile
         let done = sqlx::query("UPDATE users SET deleted = $1, disabled = $1 WHERE id = $2 AND deleted IS NULL")
             .bind(now.as_millis())
             .bind(user.as_str())
             .execute(&mut *change)
             .await?;
         if done.rows_affected() == 0 {
-            return Ok(false);
+            return Ok(None);
         }
+        let mut ended = read_what_ends(&mut change, user, now).await?;
         announce_all(&mut change, user, now).await?;
+        let invitations = invitations::end_of_user(&mut change, user, now).await?;
+        ended.invitations = i64::try_from(invitations).unwrap_or(i64::MAX);
         for statement in [
             "UPDATE api_keys SET revoked = $1 WHERE user_id = $2 AND revoked IS NULL",
             "UPDATE grants SET revoked = $1 WHERE user_id = $2 AND revoked IS NULL",
         ] {
             sqlx::query(statement).bind(now.as_millis()).bind(user.as_str()).execute(&mut *change).await?;
         }
-        for statement in [
-            "DELETE FROM browser_sessions WHERE key_id IN (SELECT id FROM api_keys WHERE user_id = $1)",
-            "DELETE FROM transactions WHERE user_id = $1",
-            "DELETE FROM mcp_sessions WHERE user_id = $1",
-            "DELETE FROM task_owners WHERE user_id = $1",
-            // a trigger has the tokens revoked where they are from
-            "DELETE FROM upstream_tokens WHERE user_id = $1",
-            "DELETE FROM upstream_requests WHERE user_id = $1",
-            // a trigger has what runs with them ended
-            "DELETE FROM user_secrets WHERE user_id = $1",
-        ] {
-            sqlx::query(statement).bind(user.as_str()).execute(&mut *change).await?;
-        }
+        delete_rows(&mut change, user).await?;
         change.commit().await?;
-        Ok(true)
+        Ok(Some(ended))
+    }
+
+    /// Deletes what was added for a user who has been deleted: by something that was under way then.
+    pub async fn delete_rest(&self, user: &UserId) -> Result<(), StorageError> {
+        let mut change = self.0.change().await?;
+        let deleted: Option<i64> = sqlx::query_scalar("SELECT 1 FROM users WHERE id = $1 AND deleted IS NOT NULL")
+            .bind(user.as_str())
+            .fetch_optional(&mut *change)
+            .await?;
+        if deleted.is_some() {
+            delete_rows(&mut change, user).await?;
+        }
+        Ok(change.commit().await?)
+    }
+
+    /// The time at which a user came to be; `None` if there is none.
+    pub async fn created(&self, user: &UserId) -> Result<Option<Timestamp>, StorageError> {
+        let created = "SELECT created FROM users WHERE id = $1 AND deleted IS NULL";
+        let created: Option<i64> = sqlx::query_scalar(created).bind(user.as_str()).fetch_optional(&self.0.pool).await?;
+        Ok(created.map(moment))
     }
 
     /// Deletes what is sealed for users all of whose API keys have ended, one of them since then: tokens at servers, and
@@ -141,8 +154,72 @@ impl UserTable<'_> {
     }
 }
 
-/// Announces every key and grant of a user, so that every process ends what rests on it.
-async fn announce_all(change: &mut sqlx::AnyConnection, user: &UserId, now: Timestamp) -> Result<(), StorageError> {
+/// Reads what ends with a user.
+async fn read_what_ends(change: &mut AnyConnection, user: &UserId, now: Timestamp) -> Result<EndedUser, StorageError> {
+    let keys: Vec<(String, String)> = sqlx::query_as(
+        "SELECT name, id FROM api_keys WHERE user_id = $1 AND revoked IS NULL AND (expires IS NULL OR expires > $2)",
+    )
+    .bind(user.as_str())
+    .bind(now.as_millis())
+    .fetch_all(&mut *change)
+    .await?;
+    let apps = sqlx::query_as(
+        "SELECT coalesce(clients.name, grants.client), grants.endpoint FROM grants
+         LEFT JOIN clients ON clients.id = grants.client
+         WHERE grants.user_id = $1 AND grants.revoked IS NULL AND grants.last_used IS NOT NULL AND grants.expires > $2",
+    )
+    .bind(user.as_str())
+    .bind(now.as_millis())
+    .fetch_all(&mut *change)
+    .await?;
+    let mut names = Vec::new();
+    for statement in [
+        "SELECT backend FROM upstream_tokens WHERE user_id = $1 ORDER BY backend",
+        "SELECT name FROM user_secrets WHERE user_id = $1 ORDER BY name",
+    ] {
+        names.push(sqlx::query_scalar(statement).bind(user.as_str()).fetch_all(&mut *change).await?);
+    }
+    let mut counts = Vec::new();
+    for statement in [
+        "SELECT COUNT(*) FROM mcp_sessions WHERE user_id = $1",
+        "SELECT COUNT(*) FROM browser_sessions WHERE key_id IN (SELECT id FROM api_keys WHERE user_id = $1)",
+        "SELECT COUNT(*) FROM task_owners WHERE user_id = $1 AND ended = 0",
+        "SELECT COUNT(*) FROM device_authorizations WHERE redeemed IS NULL
+             AND grant_id IN (SELECT id FROM grants WHERE user_id = $1 AND revoked IS NULL)",
+    ] {
+        counts.push(sqlx::query_scalar(statement).bind(user.as_str()).fetch_one(&mut *change).await?);
+    }
+    let [secrets, accounts] = [names.pop(), names.pop()].map(Option::unwrap_or_default);
+    let [devices, tasks, browsers, sessions] =
+        [counts.pop(), counts.pop(), counts.pop(), counts.pop()].map(Option::unwrap_or_default);
+    let keys = keys.into_iter().map(|(name, id)| (name, KeyId::new(id))).collect();
+    Ok(EndedUser { keys, apps, accounts, secrets, sessions, browsers, tasks, devices, invitations: 0 })
+}
+
+/// Deletes the rows that are held for a user.
+async fn delete_rows(change: &mut AnyConnection, user: &UserId) -> Result<(), StorageError> {
+    for statement in [
+        "DELETE FROM browser_sessions WHERE key_id IN (SELECT id FROM api_keys WHERE user_id = $1)",
+        "DELETE FROM provider_sessions WHERE key_id IN (SELECT id FROM api_keys WHERE user_id = $1)",
+        "DELETE FROM bound_logins WHERE key_id IN (SELECT id FROM api_keys WHERE user_id = $1)",
+        "DELETE FROM transactions WHERE user_id = $1",
+        "DELETE FROM device_authorizations WHERE redeemed IS NULL
+             AND grant_id IN (SELECT id FROM grants WHERE user_id = $1)",
+        "DELETE FROM mcp_sessions WHERE user_id = $1",
+        "DELETE FROM task_owners WHERE user_id = $1",
+        // a trigger has the tokens revoked where they are from
+        "DELETE FROM upstream_tokens WHERE user_id = $1",
+        "DELETE FROM upstream_requests WHERE user_id = $1",
+        // a trigger has what runs with them ended
+        "DELETE FROM user_secrets WHERE user_id = $1",
+    ] {
+        sqlx::query(statement).bind(user.as_str()).execute(&mut *change).await?;
+    }
+    Ok(())
+}
+
+/// Announces a user with every key and grant, so that every process ends what rests on them.
+async fn announce_all(change: &mut AnyConnection, user: &UserId, now: Timestamp) -> Result<(), StorageError> {
     for (kind, statement) in [
         ("key", "SELECT id FROM api_keys WHERE user_id = $1 AND revoked IS NULL"),
         ("grant", "SELECT id FROM grants WHERE user_id = $1 AND revoked IS NULL"),
@@ -152,5 +229,6 @@ async fn announce_all(change: &mut sqlx::AnyConnection, user: &UserId, now: Time
             revocations::announce(&mut *change, kind, &id, now).await?;
         }
     }
-    Ok(())
+    // last: what is held for the user ends when nothing comes for it any more
+    revocations::announce(&mut *change, "user", user.as_str(), now).await
 }

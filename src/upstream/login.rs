@@ -153,7 +153,7 @@ impl Logins {
     /// [`LoginProblem`].
     pub async fn preview(&self, request: ServerLogin<'_>) -> Result<LoginPreview, LoginProblem> {
         let server = self.server(request.backend)?;
-        let asked = self.ticket(request)?;
+        let asked = self.ticket(request).await?;
         let found = self.discover(request.backend, &server).await?;
         let scope = scope(&server, &found, asked);
         let host = |url: &Url| url.host_str().unwrap_or_default().to_owned();
@@ -176,7 +176,7 @@ impl Logins {
             return Ok(begun);
         }
         let server = self.server(request.backend)?;
-        let asked = self.ticket(request)?;
+        let asked = self.ticket(request).await?;
         let found = self.discover(request.backend, &server).await?;
         let scope = scope(&server, &found, asked.clone());
         let offline = self.offline(request, &server).await?;
@@ -321,9 +321,10 @@ impl Logins {
     }
 
     /// The scopes that the page was opened for.
-    fn ticket(&self, request: ServerLogin<'_>) -> Result<Option<String>, LoginProblem> {
+    async fn ticket(&self, request: ServerLogin<'_>) -> Result<Option<String>, LoginProblem> {
         let Some(text) = request.ticket else { return Ok(self.keepers.wanted(request.user, request.backend)) };
-        ticket::read(&self.context, request.user, request.backend, text).map_err(LoginProblem::Ticket)
+        let read = ticket::read(&self.context, request.user, request.backend, text).await;
+        read.map_err(UpstreamError::from)?.map_err(LoginProblem::Ticket)
     }
 
     async fn discover(&self, backend: &BackendId, server: &ProtectedServer) -> Result<Discovered, UpstreamError> {

@@ -6,7 +6,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::context::UpstreamContext;
-use crate::model::{BackendId, UserId};
+use crate::{
+    model::{BackendId, UserId},
+    storage::StorageError,
+};
 
 /// Time for which an address can be visited.
 const LIFE: Duration = Duration::from_hours(1);
@@ -38,22 +41,26 @@ pub(super) fn address(context: &UpstreamContext, user: &UserId, backend: &Backen
     format!("{page}?t={}", sealed.expect("far below the 256 GiB of the cipher"))
 }
 
-/// The scopes of a ticket for this user and server.
-pub(super) fn read(
+/// The scopes of a ticket for this user and server. One for an earlier user of this name has lapsed.
+pub(super) async fn read(
     context: &UpstreamContext,
     user: &UserId,
     backend: &BackendId,
     text: &str,
-) -> Result<Option<String>, TicketRefusal> {
-    let opened = context.ticket_key.open_text(text, place(backend).as_bytes()).map_err(|_| TicketRefusal::Lapsed)?;
-    let ticket: Ticket = serde_json::from_slice(&opened).map_err(|_| TicketRefusal::Lapsed)?;
+) -> Result<Result<Option<String>, TicketRefusal>, StorageError> {
+    let opened = context.ticket_key.open_text(text, place(backend).as_bytes());
+    let Some(ticket) = opened.ok().and_then(|opened| serde_json::from_slice::<Ticket>(&opened).ok()) else {
+        return Ok(Err(TicketRefusal::Lapsed));
+    };
     if ticket.user != *user {
-        return Err(TicketRefusal::OtherUser);
+        return Ok(Err(TicketRefusal::OtherUser));
     }
-    if ticket.expires <= context.now().as_seconds() {
-        return Err(TicketRefusal::Lapsed);
+    let (ends, created) = (ticket.expires, context.storage.users().created(user).await?);
+    let is_earlier = created.is_some_and(|created| ends < (created + LIFE).as_seconds());
+    if is_earlier || ends <= context.now().as_seconds() {
+        return Ok(Err(TicketRefusal::Lapsed));
     }
-    Ok(ticket.scope)
+    Ok(Ok(ticket.scope))
 }
 
 fn place(backend: &BackendId) -> String {

@@ -78,7 +78,8 @@ impl UserSecrets {
     pub async fn missing(&self, request: ServerLogin<'_>) -> Result<Option<SecretName>, LoginProblem> {
         let ServerLogin { user, backend, ticket, .. } = request;
         if let Some(text) = ticket {
-            ticket::read(&self.context, user, backend, text).map_err(LoginProblem::Ticket)?;
+            let read = ticket::read(&self.context, user, backend, text).await;
+            read.map_err(UpstreamError::from)?.map_err(LoginProblem::Ticket)?;
         }
         let entered = self.context.storage.user_secrets().entered(user).await.map_err(UpstreamError::from)?;
         let is_missing = |name: &SecretName| !entered.iter().any(|(other, _)| other == name);

@@ -24,7 +24,8 @@ use super::{
 };
 use crate::{
     model::{
-        AccessPlace, AccessSubject, BackendId, GrantId, Groups, KeyAccount, KeyKind, StateVerdict, Target, UserId,
+        AccessPlace, AccessSubject, ApiKey, BackendId, GrantId, Groups, KeyAccount, KeyHistory, KeyKind, StateVerdict,
+        Target, UserId,
         status::{BackendState, BackendStatus, GroupStatus, ListedClients, SessionStatus, Status, summary},
     },
     oauth::{GrantView, KeyHolder},
@@ -69,6 +70,7 @@ pub(super) async fn show(
     let Some(holder) = visitor.holder().await? else {
         return Ok(Redirect::to(&format!("{}/login", state.settings.base())).into_response());
     };
+    let Some(key) = state.oauth.keys().find(&holder.key).await? else { return Err(Problem::logged_out()) };
     let now = state.clock.now();
     let status = (state.status)(ListedClients::Of(&holder.user));
     let mut grants = state.oauth.grants().within(&holder).await?;
@@ -82,6 +84,7 @@ pub(super) async fn show(
         key: (!holder.user.is_of_key()).then_some(&*holder.name),
         provider: provider(&state, &holder),
         notice: shown.ok().and_then(|Query(shown)| shown.done).map(AccountNotice::sentence),
+        rights: rights(&key, &state.oauth.settings().backends.groups(), now),
         grants: grants.iter().map(|grant| grant_row(grant, &state.oauth.settings().backends.groups(), now)).collect(),
         accounts: accounts::of_holder(&state, &holder).await?,
         secrets: secrets::of(&state, &holder).await?,
@@ -89,6 +92,23 @@ pub(super) async fn show(
         backends: backends(&state, &status, &holder),
     };
     Ok(PageResponse(StatusCode::OK, page).into_response())
+}
+
+/// The rights of the key, since when it has them, and whom they are from.
+fn rights(key: &ApiKey, groups: &Groups, now: Timestamp) -> pages::RightsItem {
+    let KeyHistory { given_by, changed, changed_by } = &key.history;
+    let changed = changed.map(|changed| {
+        let by = changed_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+        format!("{}{by}", texts::ago(now.since(changed)))
+    });
+    pages::RightsItem {
+        permissions: texts::rights(&key.rights, groups),
+        since: texts::ago(now.since(key.created)),
+        given_by: given_by.clone(),
+        changed,
+        ends: key.ends().map(|end| format!("in {}", texts::span(end.since(now)))),
+        networks: key.networks.listed().map(|_| key.networks.to_string()),
+    }
 }
 
 /// The name of the provider at which the holder logs in.

@@ -1,39 +1,66 @@
-//! Logins that last as long as their provider says so (`session = "bound"`, `UP-14`): it is asked again and again. Knows
-//! nothing of tokens.
+//! Accounts of login providers between two logins (`UP-14`, `UP-31`): a provider that gave a refresh token is asked whether it still
+//! vouches for the person, and an account that nobody has confirmed for too long ends. Knows nothing of tokens.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
 use tokio_util::sync::CancellationToken;
 
 use super::state::WebState;
-use crate::{oauth::OAuthError, openid::Renewal, storage::BoundLogin};
+use crate::{
+    model::{AssertedRights, KeyAccount, KeyKind, LoginProvider},
+    oauth::{ClaimedAddress, OAuthError},
+    openid::{Renewal, RenewedClaims},
+    storage::BoundLogin,
+};
 
-/// Time between two questions about one login.
-pub(super) const INTERVAL: Duration = Duration::from_mins(5);
+/// Time until a provider that did not answer is asked again.
+const AGAIN: Duration = Duration::from_mins(5);
 /// Interval between look-ups of logins that are due.
 const ROUND: Duration = Duration::from_secs(15);
 /// Maximum number of logins in a round, and of questions at once.
 const BATCH: u32 = 64;
 const AT_ONCE: usize = 8;
+/// Trust in an issuer that is no provider any more.
+const FORMER_TRUST: Duration = Duration::from_hours(7 * 24);
 
 impl WebState {
-    /// Asks providers about the logins that are due, until `cancel`. Run it on the app's task tracker.
-    pub async fn keep_logins_bound(self, cancel: CancellationToken) {
+    /// Asks providers about the logins that are due, and ends accounts that are not confirmed, until `cancel`. Run it on the app's
+    /// task tracker.
+    pub async fn keep_logins_confirmed(self, cancel: CancellationToken) {
+        let mut former: Option<Vec<String>> = None;
         let mut timer = tokio::time::interval(ROUND);
         timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while cancel.run_until_cancelled(timer.tick()).await.is_some() {
-            let round = cancel.run_until_cancelled(self.renew_logins()).await;
-            if let Some(Err(error)) = round {
-                tracing::warn!(%error, "bound logins could not be renewed; next try in 15 s");
+            let round = async {
+                self.renew_logins().await?;
+                if former.is_none() {
+                    former = Some(self.storage.provider_logins().issuers().await?);
+                }
+                self.end_unconfirmed(former.as_deref().unwrap_or_default()).await
+            };
+            if let Some(Err(error)) = cancel.run_until_cancelled(round).await {
+                tracing::warn!(%error, "accounts of login providers could not be looked after; next try in 15 s");
             }
         }
     }
 
-    /// One round. Returns the number of logins that ended.
+    /// Ends the apps of accounts of the providers, and of these further issuers, that were not confirmed for as long as each is
+    /// trusted. Returns the number of the accounts.
+    pub async fn end_unconfirmed(&self, issuers: &[String]) -> Result<usize, OAuthError> {
+        let mut trust: BTreeMap<&str, Duration> = issuers.iter().map(|issuer| (&**issuer, FORMER_TRUST)).collect();
+        trust.extend(self.providers.specs().map(|spec| (&*spec.issuer, spec.trust)));
+        let mut ended = 0;
+        for (issuer, trust) in trust {
+            ended += self.oauth.keys().end_unconfirmed(issuer, trust).await?;
+        }
+        Ok(ended)
+    }
+
+    /// One round of questions. Returns the number of logins that ended.
     pub async fn renew_logins(&self) -> Result<usize, OAuthError> {
         let now = self.clock.now();
-        let due = self.storage.provider_logins().take_due(now, now + INTERVAL, BATCH).await?;
+        let due = self.storage.provider_logins().take_due(now, now + AGAIN, BATCH).await?;
         let questions = stream::iter(due).map(|login| async move { self.renew(&login).await });
         let outcomes: Vec<Result<bool, OAuthError>> = questions.buffer_unordered(AT_ONCE).collect().await;
         let mut ended = 0;
@@ -45,19 +72,50 @@ impl WebState {
 
     /// Asks about one login. Returns true if it ended. A provider that cannot be asked ends nothing.
     async fn renew(&self, login: &BoundLogin) -> Result<bool, OAuthError> {
-        let logins = self.storage.provider_logins();
-        match self.providers.renew(&login.issuer, &login.refresh_token).await {
-            Ok(Renewal::Continued(token)) => logins.replace_token(login, &token).await?,
+        let (logins, keys) = (self.storage.provider_logins(), self.oauth.keys());
+        let Some(KeyKind::Account(KeyAccount::Provider { issuer, subject })) =
+            keys.find(&login.key).await?.map(|key| key.kind)
+        else {
+            return Ok(false);
+        };
+        match self.providers.renew((&issuer, &subject), &login.refresh_token).await {
+            Ok(Renewal::Continued { token, claims }) => {
+                let every = self.providers.of_issuer(&issuer).map_or(AGAIN, LoginProvider::asked_every);
+                logins.replace_token(login, &token, self.clock.now() + every).await?;
+                self.confirm(login, &subject, claims).await
+            }
             Ok(Renewal::Ended) if logins.unbind(login).await? => {
-                self.oauth.keys().log_out_account(&login.key, &login.issuer).await?;
-                return Ok(true);
+                keys.log_out_account(&login.key, &issuer).await?;
+                Ok(true)
             }
             // a newer login has taken its place
-            Ok(Renewal::Ended) => {}
+            Ok(Renewal::Ended) => Ok(false),
             Err(error) => {
-                tracing::warn!(key = %login.key, issuer = login.issuer, %error, "a bound login could not be renewed; next try in 5 min");
+                tracing::warn!(key = %login.key, issuer, %error, "a provider does not say whether it knows a person still; it is asked again in 5 min");
+                Ok(false)
             }
         }
-        Ok(false)
+    }
+
+    /// Notes that the provider vouches for a person, with the rights of what it says. Returns true if nothing lets the person in
+    /// any more.
+    async fn confirm(
+        &self,
+        login: &BoundLogin,
+        subject: &str,
+        claims: Option<RenewedClaims>,
+    ) -> Result<bool, OAuthError> {
+        let keys = self.oauth.keys();
+        let Some(RenewedClaims { email, rights: AssertedRights::Known(by_tables) }) = claims else {
+            keys.reconfirm(&login.key, None).await?;
+            return Ok(false);
+        };
+        let address = email.as_deref().map_or(ClaimedAddress::Unsaid, ClaimedAddress::Verified);
+        let given = keys.rights_of_person((&login.issuer, subject), address, by_tables).await?;
+        match &given {
+            Some(_) => keys.reconfirm(&login.key, given.as_ref()).await?,
+            None => keys.log_out_account(&login.key, &login.issuer).await?,
+        }
+        Ok(given.is_none())
     }
 }

@@ -33,6 +33,8 @@ pub(super) enum Purpose<'a> {
     DeviceCode,
     /// The decision about the device with this code.
     Device(&'a str),
+    /// The invitation with this link.
+    Invitation(&'a str),
 }
 
 // === impl Forms ===
@@ -73,9 +75,15 @@ impl Forms {
             Purpose::Secret(_) => b".secret.",
             Purpose::DeviceCode => b".device-code",
             Purpose::Device(_) => b".device.",
+            Purpose::Invitation(_) => b".invitation.",
         });
-        if let Purpose::Transaction(id) | Purpose::Connect(id) | Purpose::Secret(id) | Purpose::Device(id) = purpose {
-            mac.update(id.as_bytes());
+        match purpose {
+            Purpose::Transaction(id)
+            | Purpose::Connect(id)
+            | Purpose::Secret(id)
+            | Purpose::Device(id)
+            | Purpose::Invitation(id) => mac.update(id.as_bytes()),
+            Purpose::Login | Purpose::Account | Purpose::DeviceCode => {}
         }
         mac
     }

@@ -253,6 +253,44 @@ pub(super) struct DeniedPage<'a> {
     pub(super) location: &'a str,
 }
 
+/// `GET /invite`: an invitation that waits.
+#[derive(Template)]
+#[template(path = "invite.html")]
+pub(super) struct InvitePage<'a> {
+    pub(super) layout: Layout,
+    pub(super) token: String,
+    /// The secret of the link.
+    pub(super) link: &'a str,
+    pub(super) inviter: &'a str,
+    pub(super) user: &'a str,
+    /// True if the user exists, and gets a further key.
+    pub(super) is_further: bool,
+    pub(super) permissions: Vec<Permission>,
+    /// Life of the key, if it expires.
+    pub(super) key_life: Option<String>,
+    /// Time until the link ends.
+    pub(super) valid: String,
+    /// Person who is logged in.
+    pub(super) present: Option<PresentPerson<'a>>,
+}
+
+/// A person who is logged in while something is for somebody else.
+pub(super) struct PresentPerson<'a> {
+    pub(super) name: &'a str,
+    /// Id of the key of the login.
+    pub(super) key: &'a str,
+}
+
+/// The page after an invitation was accepted.
+#[derive(Template)]
+#[template(path = "invited.html")]
+pub(super) struct InvitedPage<'a> {
+    pub(super) layout: Layout,
+    pub(super) user: &'a str,
+    /// The new key, where it is shown.
+    pub(super) key: Option<&'a str>,
+}
+
 /// The page of an authorization request that was decided before.
 #[derive(Template)]
 #[template(path = "decided.html")]
@@ -279,6 +317,8 @@ pub(super) struct AccountPage<'a> {
     pub(super) provider: Option<&'a str>,
     /// Result of the last action.
     pub(super) notice: Option<&'static str>,
+    /// Rights of the key of the login.
+    pub(super) rights: RightsItem,
     pub(super) grants: Vec<GrantItem>,
     /// Servers at which users log in.
     pub(super) accounts: Vec<AccountItem>,
@@ -286,6 +326,20 @@ pub(super) struct AccountPage<'a> {
     pub(super) secrets: Vec<SecretItem>,
     pub(super) clients: Vec<ClientItem>,
     pub(super) backends: BackendList,
+}
+
+/// Rights of the person who is logged in, and whom they are from.
+pub(super) struct RightsItem {
+    pub(super) permissions: Vec<Permission>,
+    /// Time since the key was made.
+    pub(super) since: String,
+    pub(super) given_by: Option<String>,
+    /// Time since the last change, and who made it.
+    pub(super) changed: Option<String>,
+    /// End of the key.
+    pub(super) ends: Option<String>,
+    /// Networks from which the key may be used, if not from anywhere.
+    pub(super) networks: Option<String>,
 }
 
 /// The error page.

@@ -7,7 +7,7 @@ use http::{HeaderValue, StatusCode, header};
 
 use super::session;
 use crate::{
-    oauth::{self, AuthorizationError, UnsealError},
+    oauth::{self, AuthorizationError, InvitationRefusal, UnsealError},
     storage::StorageError,
     upstream::LoginError,
 };
@@ -53,6 +53,25 @@ impl Problem {
     #[must_use]
     pub(super) fn because(self, reason: &str) -> Self {
         Self { reason: Some(reason.to_owned()), ..self }
+    }
+
+    /// A link of an invitation that is unknown, used, expired or revoked: the page is the same for all.
+    pub(super) fn unusable_link() -> Self {
+        Self {
+            status: StatusCode::FORBIDDEN,
+            error: "access_denied",
+            title: "This link cannot be used",
+            text: "A link of an invitation works once, and for some days at most. Somebody has used this one, or it has ended, or a part \
+                   of it is missing."
+                .to_owned(),
+            advice: vec![
+                "Check that you opened all of the link.",
+                "If you have accepted the invitation, log in with your API key.",
+                "Else ask the person who invited you for a new link.",
+            ],
+            retry_after: None,
+            reason: None,
+        }
     }
 
     /// Request of a person other than the one who is logged in, `user`.
@@ -265,6 +284,18 @@ impl From<UnsealError> for Problem {
             UnsealError::Foreign => Self::foreign_form(),
             UnsealError::Expired => Self::lapsed(),
             UnsealError::Refused(refusal) => refusal.into(),
+        }
+    }
+}
+
+impl From<InvitationRefusal> for Problem {
+    fn from(refusal: InvitationRefusal) -> Self {
+        match refusal {
+            InvitationRefusal::Unusable { retry_after: None } => Self::unusable_link(),
+            InvitationRefusal::Unusable { retry_after } => {
+                Self { status: StatusCode::TOO_MANY_REQUESTS, retry_after, ..Self::unusable_link() }
+            }
+            InvitationRefusal::Unavailable(error) => error.into(),
         }
     }
 }

@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{
     audit::LoginEvent,
-    model::{AllowedNetworks, KeyAccount, LoginProvider, NewAccount},
-    oauth::{AccountEntry, Browser, KeyHolder, LoginPrompt, form::Params},
+    model::{KeyAccount, LoginProvider},
+    oauth::{AccountEntry, Browser, ClaimedAddress, KeyHolder, LoginPrompt, form::Params},
     openid::{FinishedLogin, LoginAnswer, OpenIdError, Person, ProviderPrompt, TokenProblem},
     storage::BoundLogin,
     support::Digest,
@@ -196,14 +196,14 @@ async fn log_in(
 /// The account of a person whom the rules let in, with the rights that they give now.
 async fn admit(state: &WebState, spec: &LoginProvider, finished: &FinishedLogin) -> Result<KeyHolder, Problem> {
     let person = &finished.person;
-    let Some(rights) = person.rights(spec) else {
+    let address = person.email.as_deref().map_or(ClaimedAddress::None, ClaimedAddress::Verified);
+    let (named, keys) = ((&*person.issuer, &*person.subject), state.oauth.keys());
+    let Some(given) = keys.rights_of_person(named, address, person.rights(spec)).await? else {
         refuse(state, &spec.name, &format!("no rule lets the subject {} in{}", person.subject, doubts(person)));
         return Err(not_let_in(spec, person));
     };
     let account = KeyAccount::Provider { issuer: person.issuer.clone(), subject: person.subject.clone() };
-    let networks = AllowedNetworks::default();
-    let new = NewAccount { account, name: person.name.clone(), user: None, rights, expires: None, networks };
-    let holder = match state.oauth.keys().admit(new).await? {
+    let holder = match keys.admit(account, &person.name, &given).await? {
         AccountEntry::Open(holder) => holder,
         AccountEntry::Ended(key) => {
             refuse(state, &spec.name, &format!("the account {key} is revoked or disabled"));
@@ -218,7 +218,7 @@ async fn admit(state: &WebState, spec: &LoginProvider, finished: &FinishedLogin)
     }
     if let Some(refresh_token) = finished.refresh.clone() {
         let (key, issuer) = (holder.key.clone(), person.issuer.clone());
-        let login = BoundLogin { key, issuer, refresh_token, due: now + super::bound_logins::INTERVAL };
+        let login = BoundLogin { key, issuer, refresh_token, due: now + spec.asked_every() };
         logins.bind(&login).await.map_err(|error| Problem::from_storage(&error))?;
     }
     let (user, key) = (holder.user.clone(), holder.key.clone());

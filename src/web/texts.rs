@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    model::{BackendId, Groups, Scope, Scopes, TokenDelivery},
+    model::{BackendId, Groups, Rights, Scope, Scopes, TokenDelivery},
     oauth::{GrantView, RedirectTarget},
 };
 
@@ -46,6 +46,23 @@ pub(super) fn permissions(scopes: &Scopes, groups: &Groups) -> Vec<Permission> {
         sensitivity: sensitivity(scope),
     };
     scopes.iter().map(permission).collect()
+}
+
+/// Descriptions of the rights of a key.
+pub(super) fn rights(rights: &Rights, groups: &Groups) -> Vec<Permission> {
+    let ordinary = |text: String| Permission { scope: String::new(), text, sensitivity: Sensitivity::Ordinary };
+    let own = Scopes::of(&rights.backends);
+    let of_all = "Use every server behind this gateway, also those that come later";
+    let text = |scope: &Scope| if *scope == Scope::Use { of_all.to_owned() } else { sentence(scope, groups) };
+    let mut lines: Vec<Permission> = own.iter().map(|scope| ordinary(text(scope))).collect();
+    if lines.is_empty() {
+        lines.push(ordinary("Log in, and use no server yet".to_owned()));
+    }
+    if rights.admin {
+        let text = sentence(&Scope::Admin, groups);
+        lines.push(Permission { scope: String::new(), text, sensitivity: Sensitivity::High });
+    }
+    lines
 }
 
 /// Description of a redirect target (`OA-70`).

@@ -69,12 +69,14 @@ try {
     for (const later of PRESSES) {
       await pressedTwice({ javaScriptEnabled, later });
       await pressedTwiceAtServers({ javaScriptEnabled, later });
+      await pressedTwiceAtAnInvitation({ javaScriptEnabled, later });
       if (provider) await pressedTwiceAtAProvider({ javaScriptEnabled, later });
     }
     for (const count of [2, 4]) {
       await tabs(count, javaScriptEnabled);
       await tabsAtServers(count, javaScriptEnabled);
       await tabsOfTheAccount(count, javaScriptEnabled);
+      await tabsOfAnInvitation(count, javaScriptEnabled);
       if (provider) await tabsAtAProvider(count, javaScriptEnabled);
     }
   }
@@ -82,6 +84,7 @@ try {
     await visitedAgain();
     await serversVisitedAgain();
     await devicesVisitedAgain();
+    await invitationVisitedAgain();
     await anotherPerson();
     if (provider) await providerVisitedAgain();
   }
@@ -196,6 +199,119 @@ async function pressedTwiceAtServers({ javaScriptEnabled, later }) {
   await page.getByText('No app is connected.').waitFor();
   await context.close();
   say(`every button of servers and of the account page, pressed again ${later} ms later${javaScriptEnabled ? ', with scripts' : ''}`);
+}
+
+// The page of an invitation, by somebody who is not logged in and by somebody who is.
+async function pressedTwiceAtAnInvitation({ javaScriptEnabled, later }) {
+  const context = await browser.newContext({ javaScriptEnabled });
+  const page = await context.newPage();
+  const twice = twiceOn(page, later);
+  for (const logged of ['out', 'in']) {
+    const { link, name } = invited();
+    await page.goto(link);
+    assert.equal(await page.getByText('You are logged in here as').count(), logged === 'in' ? 1 : 0);
+    await twice(`Accept as ${name}`);
+    await page.getByRole('heading', { name: `Welcome, ${name}` }).waitFor();
+    await page.waitForLoadState();
+    await isKeyOf(name, (await page.locator('code.copy').textContent()).trim());
+  }
+  await context.close();
+  say(`the button of an invitation, pressed again ${later} ms later${javaScriptEnabled ? ', with scripts' : ''}`);
+}
+
+// One invitation in several tabs, each of which accepts.
+async function tabsOfAnInvitation(count, javaScriptEnabled) {
+  const context = await browser.newContext({ javaScriptEnabled });
+  const { link, name } = invited();
+  const opened = [];
+  for (let number = 0; number < count; number += 1) opened.push(await context.newPage());
+  await Promise.all(opened.map((page) => page.goto(link)));
+  const [first, ...others] = opened;
+  await first.getByRole('button', { name: `Accept as ${name}` }).click();
+  await first.getByRole('heading', { name: `Welcome, ${name}` }).waitFor();
+  const own = (await first.locator('code.copy').textContent()).trim();
+  for (const page of others) {
+    await page.getByRole('button', { name: `Accept as ${name}` }).click();
+    await page.getByRole('heading', { name: 'You have accepted this invitation' }).waitFor();
+    assert.ok(!(await page.content()).includes('lkk_'), 'the key is shown in one tab');
+  }
+  await isKeyOf(name, own);
+  assert.equal(JSON.parse(run(['keys', 'list', '--json'])).filter(({ user }) => user === name).length, 1, 'one key');
+  await context.close();
+  say(`${count} tabs of one invitation${javaScriptEnabled ? ', with scripts' : ''}`);
+}
+
+// Reload, back and a second visit; somebody who stays who they are; a link that is used up.
+async function invitationVisitedAgain() {
+  const context = await browser.newContext({ javaScriptEnabled: false });
+  const page = await context.newPage();
+  const { link, name } = invited();
+  await page.goto(link);
+  await page.reload();
+  assert.equal(await page.title(), 'Invitation · Lockkeeper', 'the title names nobody');
+  await photograph(page, options.out, 'invitation');
+  await page.getByRole('button', { name: `Accept as ${name}` }).click();
+  await page.getByRole('heading', { name: `Welcome, ${name}` }).waitFor();
+  await photograph(page, options.out, 'invitation-accepted');
+  // this form sees its key again
+  await page.reload();
+  await page.getByRole('heading', { name: /^Welcome|You have accepted this invitation/ }).waitFor();
+  for (const visit of [() => page.goto(link), () => page.reload()]) {
+    await visit();
+    await page.getByRole('heading', { name: 'You have accepted this invitation' }).waitFor();
+  }
+  await photograph(page, options.out, 'invitation-again');
+
+  const second = invited(['--server', 'notes', '--key-expires', '30d']);
+  await page.goto(second.link);
+  await page.getByText(`You are logged in here as ${name}`).waitFor();
+  await photograph(page, options.out, 'invitation-logged-in');
+  await page.getByRole('link', { name: `Stay ${name}` }).click();
+  await page.getByText(name, { exact: true }).first().waitFor();
+  await photograph(page, options.out, 'account-rights');
+
+  // the page was shown to nobody, and now somebody is logged in
+  const fresh = await browser.newContext({ javaScriptEnabled: false });
+  const [one, two] = [await fresh.newPage(), await fresh.newPage()];
+  await one.goto(second.link);
+  await two.goto(`${base}/login`);
+  await two.getByLabel('API key').fill(another);
+  await two.getByRole('button', { name: /^Log in$/ }).click();
+  await two.getByRole('button', { name: 'Log out' }).waitFor();
+  await one.getByRole('button', { name: `Accept as ${second.name}` }).click();
+  await one.getByText('You are logged in here as bob').waitFor();
+  await one.getByRole('button', { name: `Accept as ${second.name}` }).click();
+  await one.getByRole('heading', { name: `Welcome, ${second.name}` }).waitFor();
+  await fresh.close();
+
+  const stranger = await browser.newContext({ javaScriptEnabled: false });
+  const late = await stranger.newPage();
+  await late.goto(second.link);
+  await late.getByRole('heading', { name: 'This link cannot be used' }).waitFor();
+  await photograph(late, options.out, 'invitation-used');
+  const further = invited(['--again'], name);
+  await late.goto(further.link);
+  await late.getByText('this link makes a further key').waitFor();
+  await photograph(late, options.out, 'invitation-further');
+  await stranger.close();
+  await context.close();
+  say('back, reload and a second visit of an invitation');
+}
+
+// A link for somebody new.
+function invited(more = [], name = `guest-${randomBytes(3).toString('hex')}`) {
+  return { name, link: run(['invite', name, ...more]).match(/http\S+\/invite\?i=\S+/)[0] };
+}
+
+// The key logs this person in.
+async function isKeyOf(name, own) {
+  const context = await browser.newContext({ javaScriptEnabled: false });
+  const page = await context.newPage();
+  await page.goto(`${base}/login`);
+  await page.getByLabel('API key').fill(own);
+  await page.getByRole('button', { name: /^Log in$/ }).click();
+  await page.getByText(name, { exact: true }).first().waitFor();
+  await context.close();
 }
 
 // The button of a provider, and what follows a login there.

@@ -62,7 +62,10 @@ fn the_help_has_every_command() {
       doctor        Examines whether the well-known clients can log in at a server
       status        Shows the servers and clients of the running gateway
       sessions      Shows the client sessions of the running gateway
-      keys          Creates, lists, rotates and revokes API keys
+      keys          Creates, lists, changes, rotates and revokes API keys
+      invite        Invites a person: prints a link that makes a key once, or lets an address in at a
+                    login provider
+      invitations   Lists and revokes invitations
       users         Lists, disables, enables and deletes users
       clients       Registers, shows and revokes OAuth clients
       grants        Shows and revokes the grants that people gave to clients
@@ -104,6 +107,7 @@ fn the_help_has_every_command() {
       lockkeeper check --config lockkeeper.toml   tests configuration and servers
       lockkeeper doctor https://a.example/mcp     whether your clients will connect
       lockkeeper keys create laptop               an API key to log in with
+      lockkeeper invite ann                       a link by which ann gets her key
       lockkeeper status                           shows servers and clients
 
     Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
@@ -129,7 +133,11 @@ fn every_command_has_help() {
         "sessions list",
         "keys create",
         "keys list",
+        "keys set",
         "keys revoke",
+        "invite",
+        "invitations list",
+        "invitations revoke",
         "users list",
         "users disable",
         "users enable",
@@ -516,6 +524,7 @@ mod doctor;
 mod former_names;
 mod grants;
 mod inputs;
+mod invitations;
 mod master_key;
 mod passed_sockets;
 mod servers;

@@ -18,6 +18,7 @@ mod housekeeping;
 mod identity_assertions;
 mod initial_access_tokens;
 mod introspection;
+mod key_changes;
 mod keys;
 mod library;
 mod master_key;

@@ -88,6 +88,8 @@ pub enum Revoker {
     Client(ClientId),
     /// The OpenID provider of this issuer, which reported a logout or ended a login.
     Provider(String),
+    /// Time: the provider of this issuer has not confirmed the account for as long as it is trusted.
+    Unconfirmed(String),
 }
 
 // === impl GrantEvent ===
@@ -161,6 +163,7 @@ impl fmt::Display for Revoker {
             Self::Holder(key) => write!(f, "key {key}"),
             Self::Client(client) => write!(f, "client {client}"),
             Self::Provider(issuer) => write!(f, "provider {issuer}"),
+            Self::Unconfirmed(issuer) => write!(f, "time without a confirmation of {issuer}"),
         }
     }
 }

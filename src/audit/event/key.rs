@@ -46,8 +46,13 @@ pub enum KeyEvent {
         /// The client's address.
         from: IpAddr,
     },
-    /// The rights of an API key or account changed.
-    RightsChanged(KeyId),
+    /// The rights or the end of an API key or account changed.
+    RightsChanged {
+        /// Its id.
+        key: KeyId,
+        /// Author of the change.
+        by: String,
+    },
     /// A signing key was created.
     SigningCreated(String),
     /// A signing key was withdrawn.
@@ -80,7 +85,9 @@ impl KeyEvent {
                     .with("key", key)
                     .with("ip", from)
             }
-            Self::RightsChanged(key) => L::new("rights_changed", "rights changed").with("key", key),
+            Self::RightsChanged { key, by } => {
+                L::new("rights_changed", "rights changed").with("key", key).with("by", by)
+            }
             Self::SigningCreated(kid) => L::new("signing_key_created", "signing key created").with("key", kid),
             Self::SigningWithdrawn(kid) => L::new("signing_key_withdrawn", "signing key withdrawn").with("key", kid),
             Self::MasterRotated => L::new("master_key_rotated", "master key rotated"),

@@ -26,11 +26,14 @@ use crate::{
         ClientInfo, Context, ErrorObject, Method, SoleClient,
         hearers::{Announcer, Hearers, HeldLevel},
     },
-    model::{BackendSpec, Requester, status::BackendStatus},
+    model::{BackendSpec, Requester, UserId, status::BackendStatus},
 };
 
 /// Interval between two looks at the calls of a server that is being ended.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// Time in which calls of a user who is gone end by themselves.
+const FAREWELL: Duration = Duration::from_millis(700);
 
 /// One backend outside the gateway, behind a transport.
 pub(crate) struct ExternalBackend {
@@ -116,6 +119,29 @@ impl ExternalBackend {
         let tasks = &self.context.tasks;
         let _ = tasks.end().run_until_cancelled(timeout(grace, unused)).await;
         tasks.finish().await;
+    }
+
+    /// Ends the connections of a user who is gone, and with them the processes. Calls that end with the user are told to the
+    /// server before that.
+    pub(crate) fn end_user(&self, user: &UserId) {
+        let slots = self.pool.take_user(user);
+        if slots.is_empty() {
+            return;
+        }
+        self.context.tasks.spawn(async move {
+            let idle = async {
+                while !slots.iter().all(|slot| slot.is_idle()) {
+                    sleep(LOOK).await;
+                }
+                // what the last of them had to say is written
+                sleep(LOOK).await;
+            };
+            // also if a call does not end
+            let _ = timeout(FAREWELL, idle).await;
+            for slot in slots {
+                slot.leave();
+            }
+        });
     }
 
     /// The only client, if the base connection is its own.

@@ -104,6 +104,17 @@ impl Hash for ConnectionKey {
 }
 
 impl ConnectionKey {
+    /// True if one user alone shares the connection; a session is its user's.
+    pub(crate) fn is_of_user(&self, user: &UserId) -> bool {
+        match &self.scope {
+            SharingScope::User(owner) => owner == user,
+            SharingScope::Session(_) => true,
+            SharingScope::Base | SharingScope::Sole | SharingScope::Catalog => false,
+            // the server is told of one caller
+            SharingScope::All => self.identity.is_some(),
+        }
+    }
+
     /// The key of the base connection.
     pub(crate) const fn base() -> Self {
         Self { scope: SharingScope::Base, capabilities: String::new(), identity: None, slot: 0 }

@@ -170,7 +170,7 @@ impl Slot {
     }
 
     /// Ends the connection, also one that is being opened.
-    pub(super) fn leave(&self) {
+    pub(crate) fn leave(&self) {
         self.left.cancel();
         self.end(CLIENT_LEFT);
     }
@@ -215,7 +215,7 @@ impl Slot {
         self.is_starting() || self.connection().is_some()
     }
 
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.running.load(Ordering::Acquire) == 0 && !self.is_starting()
     }
 

@@ -248,6 +248,20 @@ impl Pool {
         self.distribute();
     }
 
+    /// Takes the connections of a user who is gone, those that nobody else shares, out of the table.
+    pub(crate) fn take_user(&self, user: &UserId) -> Vec<Arc<Slot>> {
+        let mut taken = Vec::new();
+        self.slots.lock().retain(|key, slot| {
+            let theirs = key.is_of_user(user) && slot.user == *user;
+            if theirs {
+                taken.push(Arc::clone(slot));
+            }
+            !theirs
+        });
+        self.distribute();
+        taken
+    }
+
     /// The sentence for the status if connections for clients cannot be opened.
     pub(crate) fn warning(&self) -> Option<String> {
         let reasons: Vec<String> = self.slots.lock().values().filter_map(|slot| slot.circuit.warning()).collect();

@@ -19,7 +19,7 @@ use crate::{
     },
     mcp::{Server, hearers::Announcer},
     model::{
-        BackendSpec, Requester,
+        BackendSpec, Requester, UserId,
         status::{BackendState, BackendStatus, OfferCounts},
     },
 };
@@ -101,6 +101,15 @@ impl Backend {
         }
         for server in self.running() {
             server.forget(requester);
+        }
+    }
+
+    /// Ends what runs for a user who is gone, and for nobody else.
+    pub(crate) fn user_gone(&self, user: &UserId) {
+        match self {
+            Self::PerUser(users) => users.end_user(user),
+            Self::Shared(server) => server.end_user(user),
+            Self::BuiltIn(_) => {}
         }
     }
 

@@ -26,7 +26,8 @@ use crate::{
     },
     mcp::{Server, SoleClient, hearers::Announcer, observer::Observer},
     model::{
-        BackendId, BackendSpec, IdentitySigner, KnownEra, LimitsConfig, Requester, ServerAccess, status::BackendStatus,
+        BackendId, BackendSpec, IdentitySigner, KnownEra, LimitsConfig, Requester, ServerAccess, UserId,
+        status::BackendStatus,
     },
     support::{Clock, Digest, Fence, Latch, Live, MemoryBudget},
 };
@@ -212,6 +213,13 @@ impl Supervisor {
     pub fn ended(&self, requester: &Requester) {
         for member in self.members.load().iter() {
             member.backend.ended(requester);
+        }
+    }
+
+    /// Ends what runs for a user who is gone, and for nobody else.
+    pub fn user_gone(&self, user: &UserId) {
+        for member in self.members.load().iter() {
+            member.backend.user_gone(user);
         }
     }
 

@@ -7,9 +7,10 @@ use crate::{
         arguments::FormatArgs,
         output::{Emphasis, Style},
         process::ProcessContext,
+        rights_text,
         table::{Cell, TextTable},
     },
-    model::{Access, AllowedBackends, ApiKey, Direct, KeyAccount, KeyKind},
+    model::{ApiKey, Direct, KeyAccount, KeyKind},
     support::{Secret, Timestamp},
 };
 
@@ -78,6 +79,8 @@ pub(super) fn document(key: &ApiKey) -> Value {
         "revoked": key.revoked.map(|moment| moment.to_string()),
         "successor": key.rotated.as_ref().map(|rotated| &rotated.successor),
         "ends": key.ends().map(|moment| moment.to_string()),
+        "given_by": key.history.given_by, "changed": key.history.changed.map(|moment| moment.to_string()),
+        "changed_by": key.history.changed_by,
     })
 }
 
@@ -93,14 +96,7 @@ fn kind_text(kind: &KeyKind) -> String {
 
 /// Rights and networks as text.
 fn rights_text(key: &ApiKey) -> String {
-    let mut words = match &key.rights.backends {
-        AllowedBackends::All => vec!["all servers".to_owned()],
-        AllowedBackends::Only(backends) => backends
-            .iter()
-            .map(|(id, access)| if *access == Access::Full { id.clone() } else { format!("{id}:read") })
-            .collect(),
-    };
-    words.extend(key.rights.admin.then(|| "admin".to_owned()));
+    let mut words = rights_text::words(&key.rights);
     words.extend(key.networks.listed().iter().map(|_| format!("from {}", key.networks)));
     words.join(", ")
 }

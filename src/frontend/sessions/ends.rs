@@ -7,7 +7,7 @@ use tokio::{task::yield_now, time::Instant};
 use super::{Sessions, ends_with_row, has_row, record};
 use crate::{
     frontend::session::Session,
-    model::{Requester, SessionId},
+    model::{Requester, SessionId, UserId},
     storage::mcp_sessions::InactiveSince,
     support::{Digest, Timestamp},
 };
@@ -29,6 +29,13 @@ impl Sessions {
     /// Ends the session of this id, if it is in memory.
     pub(crate) async fn end_by_id(&self, id: &SessionId) {
         if let Some(session) = self.in_memory(id.as_str()) {
+            self.end(&session).await;
+        }
+    }
+
+    /// Ends the sessions of a user that are in memory.
+    pub(crate) async fn end_of_user(&self, user: &UserId) {
+        for session in self.table.of_user(user) {
             self.end(&session).await;
         }
     }

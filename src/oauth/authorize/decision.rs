@@ -26,7 +26,7 @@ use crate::{
         registration::Registrations,
         usage::UsageRecorder,
     },
-    storage::{FoundTransaction, NewCode, RequestApproval, StoredDecision},
+    storage::{FoundTransaction, NewCode, RequestApproval, StorageError, StoredDecision},
     support::{Digest, SealingKey, Secret, Timestamp},
 };
 
@@ -234,7 +234,11 @@ impl Decisions {
         client_lookup::keep(&self.deps, client).await.map_err(failed)?;
         let place = (&sent.id.digest(), &sent.browser.0);
         let approved = self.deps.storage.transactions().approve(place, &decision, (&grant, &code)).await;
-        let RequestApproval::Approved { consented_first } = approved.map_err(|error| failed(error.into()))? else {
+        let approved = match approved {
+            Err(StorageError::Ended) => return Err(AuthorizationError::logged_out().logged(&self.deps.audit)),
+            approved => approved.map_err(|error| failed(error.into()))?,
+        };
+        let RequestApproval::Approved { consented_first } = approved else {
             return self.after_another(sent, ConsentButton::Approve).await;
         };
         if let Some(network) = consented_first {

@@ -14,6 +14,7 @@ use crate::{
         opaque,
         rate_limits::RateLimit,
     },
+    storage::StorageError,
 };
 
 /// The client credentials grant.
@@ -71,7 +72,10 @@ impl ClientCredentialsGrant {
             revoked: None,
         };
         let until = (now + settings.policy.get().access_token_lifetime).min(end);
-        let grant = deps.storage.grants().reuse_or_add(&grant, until).await?;
+        let grant = match deps.storage.grants().reuse_or_add(&grant, until).await {
+            Err(StorageError::Ended) => return Err(ErrorResponse::UnauthorizedClient),
+            grant => grant?,
+        };
         let generation = opaque::base62(&*deps.random, 16);
         deps.audit.record(GrantEvent::ServiceToken(GrantParties::of(&grant)));
         Ok(self.issuer.issue(&grant, grant.scopes.clone(), &generation, now)?)

@@ -8,8 +8,8 @@ use super::issuer::{Issued, Issuer};
 use crate::{
     audit::{GrantEvent, GrantParties},
     model::{
-        AllowedNetworks, AssertedAccount, AssertedRights, Client, ClientIp, Endpoint, Grant, GrantId,
-        IdentityAssertion, KeyAccount, NewAccount, Registrant, Rights, Scopes, TokenDelivery,
+        AssertedAccount, AssertedRights, Client, ClientIp, Endpoint, Grant, GrantId, IdentityAssertion, KeyAccount,
+        Registrant, Scopes, TokenDelivery,
     },
     oauth::{
         api_keys::{AccountEntry, KeyHolder},
@@ -17,8 +17,10 @@ use crate::{
         form::Params,
         logged_reason::GrantProblem,
         opaque,
+        provider_accounts::ClaimedAddress,
         rate_limits::RateLimit,
     },
+    storage::StorageError,
     support::{Digest, Secret},
 };
 
@@ -82,7 +84,10 @@ impl IdentityAssertionGrant {
             revoked: None,
         };
         let until = (now + settings.policy.get().access_token_lifetime).min(end);
-        let grant = deps.storage.grants().reuse_or_add(&grant, until).await?;
+        let grant = match deps.storage.grants().reuse_or_add(&grant, until).await {
+            Err(StorageError::Ended) => return Err(refused(client, "the account has ended")),
+            grant => grant?,
+        };
         let generation = opaque::base62(&*deps.random, 16);
         deps.audit.record(GrantEvent::AssertionToken(GrantParties::of(&grant)));
         Ok(self.issuer.issue(&grant, grant.scopes.clone(), &generation, now)?)
@@ -126,18 +131,22 @@ impl IdentityAssertionGrant {
     async fn admit(&self, client: &Client, asserted: &AssertedAccount) -> Result<KeyHolder, ErrorResponse> {
         let keys = &self.issuer.keys;
         let not_let_in = || refused(client, "no rule lets the person in");
-        let entry = match &asserted.rights {
-            AssertedRights::Known(rights) => {
-                let rights = rights.clone().ok_or_else(not_let_in)?;
-                keys.admit(account(asserted, rights)).await?
+        let (by_tables, is_known) = match &asserted.rights {
+            AssertedRights::Known(rights) => (rights.clone(), true),
+            AssertedRights::Partial(rights) => (rights.clone(), false),
+        };
+        let entry = match keys.enter(&asserted.account).await? {
+            AccountEntry::Open(holder) if !is_known => {
+                keys.reconfirm(&holder.key, None).await?;
+                AccountEntry::Open(holder)
             }
-            AssertedRights::Partial(rights) => match keys.enter(&asserted.account).await? {
-                AccountEntry::Unknown => {
-                    let rights = rights.clone().ok_or_else(not_let_in)?;
-                    keys.admit(account(asserted, rights)).await?
-                }
-                entry => entry,
-            },
+            AccountEntry::Open(_) | AccountEntry::Ended(_) | AccountEntry::Unknown => {
+                let KeyAccount::Provider { issuer, subject } = &asserted.account else { return Err(not_let_in()) };
+                let address = asserted.email.as_deref().map_or(ClaimedAddress::Unsaid, ClaimedAddress::Verified);
+                let given = keys.rights_of_person((issuer, subject), address, by_tables).await?;
+                let given = given.ok_or_else(not_let_in)?;
+                keys.admit(asserted.account.clone(), &asserted.name, &given).await?
+            }
         };
         match entry {
             AccountEntry::Open(holder) => Ok(holder),
@@ -146,11 +155,6 @@ impl IdentityAssertionGrant {
             }
         }
     }
-}
-
-fn account(asserted: &AssertedAccount, rights: Rights) -> NewAccount {
-    let (account, name) = (asserted.account.clone(), asserted.name.clone());
-    NewAccount { account, name, user: None, rights, expires: None, networks: AllowedNetworks::default() }
 }
 
 /// An assertion, as the store has it: its issuer gives each id once.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    model::{Groups, Scopes},
+    model::{Groups, Rights, Scopes},
     oauth::{ClientOrigin, RedirectTarget},
     support::SeededRandom,
     web::texts,
@@ -42,6 +42,10 @@ fn every_page() -> Vec<(&'static str, String)> {
         ("opened", opened()),
         ("account", account(vec![grant("Cursor"), grant(HOSTILE)], backends())),
         ("account-empty", account(Vec::new(), backend_list(Vec::new()))),
+        ("invitation", invitation(None)),
+        ("invitation-logged-in", invitation(Some(PresentPerson { name: HOSTILE, key: HOSTILE }))),
+        ("invited", invited(Some("lkk_key"))),
+        ("invited-before", invited(None)),
         ("connect", connect()),
         ("secret", secret()),
         ("connect-done", connect_done()),
@@ -202,6 +206,14 @@ fn account(grants: Vec<GrantItem>, backends: BackendList) -> String {
         key: Some(HOSTILE),
         provider: Some(HOSTILE),
         notice: Some("The app is disconnected."),
+        rights: RightsItem {
+            permissions: texts::rights(&rights(), &Groups::default()),
+            since: "5 days ago".to_owned(),
+            given_by: Some(format!("an invitation of {HOSTILE}")),
+            changed: Some(format!("just now by the operator {HOSTILE}")),
+            ends: Some("in 90 days".to_owned()),
+            networks: Some("192.0.2.0/24".to_owned()),
+        },
         clients: if grants.is_empty() { Vec::new() } else { vec![client] },
         accounts: accounts(),
         secrets: secrets(),
@@ -209,6 +221,30 @@ fn account(grants: Vec<GrantItem>, backends: BackendList) -> String {
         backends,
     };
     page.render().unwrap()
+}
+
+fn rights() -> Rights {
+    Rights { admin: true, ..Rights::all_backends() }
+}
+
+fn invitation(present: Option<PresentPerson<'_>>) -> String {
+    let page = InvitePage {
+        layout: layout(),
+        token: "token".to_owned(),
+        link: HOSTILE,
+        inviter: HOSTILE,
+        user: HOSTILE,
+        is_further: present.is_some(),
+        permissions: texts::rights(&rights(), &Groups::default()),
+        key_life: present.is_some().then(|| "90 days".to_owned()),
+        valid: "3 days".to_owned(),
+        present,
+    };
+    page.render().unwrap()
+}
+
+fn invited(key: Option<&str>) -> String {
+    InvitedPage { layout: layout(), user: HOSTILE, key }.render().unwrap()
 }
 
 fn problem() -> String {

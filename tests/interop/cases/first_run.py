@@ -1,12 +1,16 @@
 """The first run: a start without configuration, a single command, and the file of other clients."""
 
 import json
+import re
 import stat
 from pathlib import Path
 
 from case import check, contains, context, equal, finish, until
-from gateway import Gateway
+from gateway import KEY, Gateway
+from walk import Browser, page
 from wire import Login, Wire
+
+INVITATION = re.compile(r"/invite\?i=lkv_\w+")
 
 
 def tools(gateway, *expected):
@@ -26,11 +30,19 @@ everything = next(server for server in context["servers"] if server["id"] == "ev
 
 gateway = Gateway.alone(context, "first-run", None)
 gateway.start()
-with check("nothing configured: the first start shows the URL and one key, which logs in"):
+with check("nothing configured: the first start shows the URL and one invitation, by which the owner gets a key that logs in"):
     contains(gateway.log_text(), f"{gateway.url}/mcp")
-    [key] = gateway.keys_printed()
-    context["key"] = key
+    equal(gateway.keys_printed(), [])
+    [link] = INVITATION.findall(gateway.log_text())
+    browser = Browser()
+    _, _, text = browser.send(f"{gateway.url}{link}")
+    [form] = [found for found in page(text) if found.action.endswith("/invite")]
+    status, _, text = browser.send(f"{gateway.url}/invite", form.values)
+    equal(status, 200)
+    context["key"] = KEY.search(text).group()
     assert Login(gateway.url).tokens["access_token"]
+with check("the link works once"):
+    equal(Browser().send(f"{gateway.url}{link}")[0], 403)
 with check("nothing configured: a demonstration server has tools"):
     _, names = tools(gateway)
     assert all(name.startswith("demo__") for name in names), names
@@ -39,8 +51,8 @@ with check("the database can be read by its owner alone"):
     assert modes and all(mode == 0o600 for mode in modes.values()), {name: oct(mode) for name, mode in modes.items()}
 gateway.stop()
 gateway.start()
-with check("a second start shows no key"):
-    equal(gateway.keys_printed(), [key])
+with check("a second start shows no other invitation"):
+    equal(INVITATION.findall(gateway.log_text()), [link])
 gateway.stop()
 
 gateway = Gateway.alone(context, "one-command", None)

@@ -9,11 +9,12 @@ from pathlib import Path
 
 FORMS = {
     "API key": re.compile(rb"lkk_[0-9A-Za-z]{8,32}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}"),
+    "invitation": re.compile(rb"lkv_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}"),
     "refresh token": re.compile(rb"lkr_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}"),
     "JWT": re.compile(rb"eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{20,}"),
 }
-# the one place where a key belongs: the first start shows it to whoever started the gateway
-SHOWN_KEY = re.compile(rb"^ *API key +lkk_\w+$", re.MULTILINE)
+# the one place where a link belongs: the first start shows it to whoever started the gateway
+SHOWN_LINK = re.compile(rb"^ *Invited +\S*/invite\?i=lkv_\w+$", re.MULTILINE)
 # the key that everything is sealed with is a file, and belongs there
 MASTER_KEY = "master.key"
 # what is shorter is found anywhere by chance
@@ -47,7 +48,7 @@ def found(texts, secrets):
     """Each secret that is in one of the texts, without the secret."""
     leaks = []
     for place, text in texts.items():
-        text = SHOWN_KEY.sub(b"", text)
+        text = SHOWN_LINK.sub(b"", text)
         leaks += [f"{place}: a text in the form of a {form}" for form, pattern in FORMS.items() if pattern.search(text)]
         leaks += [f"{place}: {secret[:4]}… ({len(secret)} characters)" for secret in sorted(secrets) if any(way in text for way in written(secret))]
     return leaks

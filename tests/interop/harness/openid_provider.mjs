@@ -1,10 +1,12 @@
 // A certified OpenID provider (oidc-provider) with everything in memory, at which anybody logs in by writing a name.
 //
 //   node openid_provider.mjs PORT GATEWAY      the provider is at http://localhost:PORT, GATEWAY is the gateway's URL
+//   GET /leave?name=NAME                        deletes the account NAME: it has no session, and no token is renewed
 
 import Provider from 'oidc-provider';
 
 const [port, gateway] = process.argv.slice(2);
+const gone = new Set();
 const provider = new Provider(`http://localhost:${port}`, {
   clients: [
     {
@@ -22,10 +24,14 @@ const provider = new Provider(`http://localhost:${port}`, {
   fetch: (url, options) => fetch(url, { ...options, dispatcher: undefined }),
   pkce: { required: () => true },
   claims: { openid: ['sub'], email: ['email', 'email_verified'] },
-  findAccount: (_, id) => ({
-    accountId: id,
-    claims: () => ({ sub: id, email: `${id}@example.com`, email_verified: id !== 'mallory' }),
-  }),
+  issueRefreshToken: () => true,
+  findAccount: (_, id) =>
+    gone.has(id) ? undefined : { accountId: id, claims: () => ({ sub: id, email: `${id}@example.com`, email_verified: id !== 'mallory' }) },
+});
+provider.use((context, next) => {
+  if (context.path !== '/leave') return next();
+  gone.add(context.query.name);
+  context.body = 'gone';
 });
 provider.on('backchannel.error', (_, error) => console.error(`back-channel logout: ${error} ${error.cause ?? ''}`));
 provider.listen(Number(port), 'localhost', () => console.log('ready'));

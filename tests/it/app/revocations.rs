@@ -226,6 +226,70 @@ async fn oa_116_a_call_that_waits_for_its_user_ends_with_the_user() {
     gateway.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn oa_156_narrower_rights_end_a_call_and_streams_that_run() {
+    let folder = DataFolder::new();
+    let data = folder.path();
+    let server = ProgramServer::start(everyday(Script::everyday()));
+    let section = format!("[servers.docs]\nbuiltin = \"demo\"\n[servers.s]\n{}spares = 0\n", server.lines());
+    std::fs::write(data.join("lockkeeper.toml"), section).unwrap();
+    let gateway = Gateway::start(data).await;
+    let keys = |user: &str| -> String {
+        let keys: Value = serde_json::from_str(&run(data, &["keys", "list", "--json"])).unwrap();
+        let own = keys.as_array().unwrap().iter().find(|key| key["user"] == user).unwrap();
+        own["id"].as_str().unwrap().to_owned()
+    };
+    let (ann, bob) = (made_key(data, &["--direct", "--user", "ann"]), made_key(data, &["--direct", "--user", "bob"]));
+    let asked = ask(&gateway, &ann, Value::Null).await;
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    let is_cancelled = |log: &str| log.contains(r#""action":"cancel""#);
+    let (mut own, mut others) = (Vec::new(), Vec::new());
+    for path in ENDPOINTS {
+        own.extend(streams(&gateway, path, &ann).await);
+        others.extend(streams(&gateway, path, &bob).await);
+    }
+    assert!(!is_cancelled(&server.journal().text()));
+
+    run(data, &["keys", "set", &keys("ann"), "--server", "docs"]);
+    in_time("the cancellation", server.journal().until(is_cancelled)).await;
+    for stream in own {
+        stream.end().await;
+    }
+    let refused = ask(&gateway, &ann, Value::Null).await;
+    assert!(refused["error"].is_object(), "{refused}");
+    // wider again, without a new key, as soon as the gateway knows
+    run(data, &["keys", "set", &keys("ann"), "--all-servers"]);
+    let widened = async {
+        while ask(&gateway, &ann, Value::Null).await["result"]["resultType"] != "input_required" {
+            tokio::task::yield_now().await;
+        }
+    };
+    in_time("wider rights", widened).await;
+    // nobody else's
+    run(data, &["keys", "revoke", &keys("bob")]);
+    for stream in others {
+        stream.end().await;
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn oa_157_a_deleted_users_own_process_ends() {
+    let folder = DataFolder::new();
+    let data = folder.path();
+    let server = ProgramServer::start(everyday(Script::everyday()));
+    let section = format!("[servers.s]\n{}share = \"user\"\nspares = 0\n", server.lines());
+    std::fs::write(data.join("lockkeeper.toml"), section).unwrap();
+    let gateway = Gateway::start(data).await;
+    let ann = made_key(data, &["--direct", "--user", "ann"]);
+    let asked = ask(&gateway, &ann, Value::Null).await;
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    server.journal().take();
+    run(data, &["users", "delete", "ann"]);
+    in_time("the end of the process", server.journal().until(|log| log.contains("stdin closed"))).await;
+    gateway.stop().await;
+}
+
 /// A call whose tool asks, with these members more.
 async fn ask(gateway: &Gateway, key: &str, more: Value) -> Value {
     let arguments = json!({ "method": "elicitation/create" });

@@ -9,7 +9,7 @@ use std::{
 };
 
 use lockkeeper::{
-    app::App,
+    app::{App, FirstAccess, FirstAccessForm},
     config::{self, CommandLineOptions, Config, Environment},
     support::Secret,
     telemetry::Telemetry,
@@ -48,8 +48,12 @@ impl Gateway {
 
     pub(crate) async fn of(config: Config) -> Self {
         let built = Box::pin(App::build(config, Telemetry::detached().unwrap()));
-        let mut app = in_time("the start of a gateway", built).await.unwrap();
-        let (url, first_key, stop) = (app.public_url().to_string(), app.take_first_key(), CancellationToken::new());
+        let app = in_time("the start of a gateway", built).await.unwrap();
+        let first_key = match app.first_access(FirstAccessForm::Key).await.unwrap() {
+            Some(FirstAccess::Key(key)) => Some(key),
+            _ => None,
+        };
+        let (url, stop) = (app.public_url().to_string(), CancellationToken::new());
         let mut served = JoinSet::new();
         served.spawn(app.serve(stop.clone().cancelled_owned()));
         Self { url, first_key, stop, served }

@@ -1,7 +1,7 @@
 //! An OpenID provider at which people log in at a gateway: the scripted authorization server in an internet in memory, with
 //! real signatures.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::Request;
@@ -67,6 +67,7 @@ impl OpenIdProvider {
             groups_claim: "groups".to_owned(),
             rules: vec![LoginRule { people: People::Everybody, rights: Rights::all_backends() }],
             session: LoginSession::Independent,
+            trust: Duration::from_hours(7 * 24),
             identity_assertions: IdentityAssertions::Refused,
         }
     }

@@ -101,9 +101,13 @@ async fn tokens_of_an_account_have_its_rights_and_end_with_it() {
     // other rights hold for the same token at once
     assert!(authority.oauth.keys().set_rights(&holder.key, &Rights::all_backends()).await.unwrap());
     assert!(!authority.oauth.keys().set_rights(&holder.key, &Rights::all_backends()).await.unwrap());
-    assert!(verified.revoked.is_cancelled(), "its streams begin anew");
+    assert!(!verified.revoked.is_cancelled(), "what is only wider ends nothing");
+    let wider = authority.oauth.verify(token, HOME).await.unwrap();
+    assert_eq!(wider.caller.rights.backends.access(&git), Some(Access::Full));
+    assert!(authority.oauth.keys().set_rights(&holder.key, &read).await.unwrap());
+    assert!(wider.revoked.is_cancelled() && verified.revoked.is_cancelled(), "narrower ones end what is open");
     let verified = authority.oauth.verify(token, HOME).await.unwrap();
-    assert_eq!(verified.caller.rights.backends.access(&git), Some(Access::Full));
+    assert_eq!(verified.caller.rights, read);
 
     let holder = authority.oauth.keys().holder(&holder.key).await.unwrap().unwrap();
     assert_eq!(authority.oauth.grants().within(&holder).await.unwrap().len(), 1);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use lockkeeper::{
-    model::{AuthPolicy, RateLimitScope},
+    model::{Access, AllowedBackends, AuthPolicy, KeyChange, RateLimitScope},
     oauth::{KeyRefusal, MasterKeySource},
     storage::Storage,
     support::Live,
@@ -98,6 +98,42 @@ async fn what_is_revoked_at_one_gateway_is_refused_at_the_other_within_a_second(
     assert_eq!(pair.answer_of_second(key).await, ACCEPTED);
     assert!(first.keys().revoke(&pair.first.holder.key).await.unwrap());
     pair.refused_by_second(key).await;
+    ended.cancel();
+    watch.join_next().await.unwrap().unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server: scripts/test-postgres"]
+async fn oa_156_rights_that_change_at_one_gateway_hold_at_the_other_within_a_second() {
+    let pair = Pair::on("changed_elsewhere").await;
+    let (oauth, ended) = (pair.second.oauth.clone(), CancellationToken::new());
+    let mut watch = JoinSet::new();
+    watch.spawn({
+        let ended = ended.clone();
+        async move { oauth.watch_revocations(ended).await }
+    });
+    let first = &pair.first.oauth;
+    let (token, key) = (pair.first.access_token("/mcp").await, pair.first.key.expose().to_owned());
+    let opened = async |credential: &str| {
+        let verified = pair.second.oauth.verify(credential, HOME).await.unwrap();
+        (verified.caller.rights.backends.clone(), verified)
+    };
+    for names in [&["git"][..], &["git", "time"], &["time"]] {
+        let wanted = AllowedBackends::Only(names.iter().map(|name| ((*name).to_owned(), Access::Full)).collect());
+        let open = [opened(&token).await, opened(&key).await];
+        let is_narrower = names.len() == 1;
+        let change = KeyChange { backends: Some(wanted.clone()), ..KeyChange::default() };
+        assert_eq!(first.keys().change(&pair.first.holder.key, &change).await.unwrap().len(), 1);
+        let held = async {
+            while opened(&token).await.0 != wanted || opened(&key).await.0 != wanted {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(KNOWN_WITHIN, held).await.expect("known in time");
+        for (_, verified) in open {
+            assert_eq!(verified.revoked.is_cancelled(), is_narrower, "{names:?}");
+        }
+    }
     ended.cancel();
     watch.join_next().await.unwrap().unwrap();
 }

@@ -285,7 +285,7 @@ async fn oa_131_the_end_of_a_key_grant_client_or_user_ends_what_a_token_has_open
             "client" => oauth.clients().revoke(&ClientId::new(client.as_str())).await,
             "key" => oauth.keys().revoke(&holder.key).await,
             "disabled" => oauth.users().disable(&holder.user).await,
-            _ => oauth.users().delete(&holder.user).await,
+            _ => oauth.users().delete(&holder.user).await.map(|ended| ended.is_some()),
         };
         assert!(done.unwrap(), "{way}");
         assert!(verified.revoked.is_cancelled(), "{way}");
@@ -309,8 +309,9 @@ async fn an_enabled_user_has_the_keys_and_grants_of_before_and_a_deleted_one_non
     assert!(authority.oauth.keys().authenticate(authority.key.expose(), HOME).await.is_ok());
     let refreshed = authority.refresh(&client, tokens["refresh_token"].as_str().unwrap()).await;
     assert_eq!(refreshed.status, StatusCode::OK, "{}", refreshed.body);
-    assert!(users.delete(user).await.unwrap());
-    assert!(!users.delete(user).await.unwrap() && !users.enable(user).await.unwrap());
+    let ended = users.delete(user).await.unwrap().unwrap();
+    assert_eq!((ended.keys.len(), ended.apps.len()), (1, 1), "{ended:?}");
+    assert!(users.delete(user).await.unwrap().is_none() && !users.enable(user).await.unwrap());
     assert!(users.list().await.unwrap().is_empty());
     assert!(authority.oauth.keys().authenticate(authority.key.expose(), HOME).await.is_err());
     // there was a key, so the next start makes no first one

@@ -123,13 +123,15 @@ impl Filling {
             ("clients", "bytes", _) | (_, "uses" | "count" | "version", _) => "1".to_owned(),
             ("clients", "network", _) => bytes("n % 100", is_server),
             ("api_keys", "kind", _) => "'secret'".to_owned(),
-            ("api_keys", "rights", _) => "'{\"backends\":\"all\",\"admin\":false}'".to_owned(),
+            ("api_keys" | "invitations", "rights", _) => "'{\"backends\":\"all\",\"admin\":false}'".to_owned(),
             ("clients", "document" | "jwks" | "jwks_uri" | "secret", _)
-            | ("api_keys", "issuer" | "subject" | "networks" | "successor", _) => "NULL".to_owned(),
+            | ("api_keys", "issuer" | "subject" | "networks" | "successor", _)
+            | ("invitations", "issuer" | "email" | "subject", _) => "NULL".to_owned(),
             (_, "revoked" | "deleted" | "disabled" | "withdrawn" | "expired" | "denied" | "retires", _)
             | ("codes" | "device_authorizations", "used" | "redeemed", _) => rare(&past),
             ("device_authorizations", "grant_id", _) => rare("CAST(n AS TEXT)"),
             ("initial_access_tokens", "used", _)
+            | ("invitations", "further", _)
             | (_, "direct" | "consent_skipped" | "ended" | "owner" | "attempts", Kind::Number) => "0".to_owned(),
             (_, "initialized", _) => "CASE WHEN n % 100 = 0 THEN 0 ELSE 1 END".to_owned(),
             (_, "endpoint", _) => "'/mcp'".to_owned(),

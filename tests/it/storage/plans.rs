@@ -54,6 +54,12 @@ const WHOLE: &[(&str, &str)] = &[
     ),
     ("SELECT DISTINCT backend, server FROM upstream_tokens", "at a start and at a reload, by an index"),
     ("SELECT * FROM initial_access_tokens ORDER BY", "a command lists all"),
+    ("SELECT * FROM invitations ORDER BY", "a command lists all"),
+    (
+        "SELECT 1 FROM api_keys JOIN users ON users.id = api_keys.user_id WHERE api_keys.rights LIKE",
+        "an invitation of the owner",
+    ),
+    ("SELECT DISTINCT issuer FROM api_keys", "at a start, by an index"),
     ("SELECT owner, sealed FROM data_keys", "a command seals all anew"),
     ("INSERT INTO device_authorizations", "ten thousand devices wait at most"),
     ("INSERT INTO provider_logouts", "a hundred thousand reports are remembered at most"),

@@ -103,7 +103,8 @@ async fn oa_115_stored_tasks_go_with_their_user_and_need_an_owner_that_exists() 
     for (owner, id) in [(&ann, "a"), (&bob, "b")] {
         table.add(&task(owner, id), MAX, NOW).await.unwrap();
     }
-    assert!(storage.users().delete(&UserId::new("ann"), NOW).await.unwrap());
+    let ended = storage.users().delete(&UserId::new("ann"), NOW).await.unwrap().unwrap();
+    assert!(ended.tasks > 0, "{ended:?}");
     assert_eq!(found(&storage, &bob, &["a", "b"], NOW).await, [(1, true)]);
     let stranger = Caller { client: Some(ClientId::new("nobody")), user: UserId::new("bob"), ..Caller::gateway() };
     assert!(table.add(&task(&stranger.owner(), "s"), MAX, NOW).await.is_err());

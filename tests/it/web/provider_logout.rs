@@ -14,7 +14,7 @@ use crate::kit::{
 };
 
 /// Logs in at the provider and connects an app.
-async fn connect<'a>(site: &'a Site, provider: &OpenIdProvider) -> Browser<'a> {
+pub(super) async fn connect<'a>(site: &'a Site, provider: &OpenIdProvider) -> Browser<'a> {
     let client = site.register("App", CALLBACK).await;
     let mut browser = site.browser();
     let page = browser.authorize(&client, &[]).await;
@@ -30,7 +30,7 @@ async fn connect<'a>(site: &'a Site, provider: &OpenIdProvider) -> Browser<'a> {
     browser
 }
 
-async fn grants(site: &Site) -> usize {
+pub(super) async fn grants(site: &Site) -> usize {
     site.oauth.grants().list().await.unwrap().len()
 }
 

@@ -30,6 +30,9 @@ use crate::{kit::provider::OpenIdProvider, support::http::guarded};
 /// The redirect URI of these tests' client: an app on this computer.
 pub(super) const CALLBACK: &str = "http://127.0.0.1:33418/callback";
 
+/// What a site chooses at random begins here.
+const SEED: u64 = 42;
+
 /// The address of the site.
 pub(super) const ROOT: &str = "https://mcp.example.com";
 
@@ -98,18 +101,23 @@ impl Site {
     }
 
     pub(super) async fn with(storage: Storage, settings: oauth::OAuthSettings) -> Self {
-        Self::assemble((storage, settings), ROOT, Arc::default(), |_, _| Providers::default()).await
+        Self::seeded((storage, settings, SEED)).await
+    }
+
+    /// A site that chooses other things at random than one with another seed.
+    pub(super) async fn seeded(base: (Storage, oauth::OAuthSettings, u64)) -> Self {
+        Self::assemble(base, ROOT, Arc::default(), |_, _| Providers::default()).await
     }
 
     /// A site at this address.
     pub(super) async fn at(root: &str) -> Self {
-        let base = (crate::support::empty_storage().await, oauth::OAuthSettings::new(root));
+        let base = (crate::support::empty_storage().await, oauth::OAuthSettings::new(root), SEED);
         Self::assemble(base, root, Arc::default(), |_, _| Providers::default()).await
     }
 
     /// Another gateway on the same store, with the same master key.
     pub(super) async fn replica(&self, storage: Storage) -> Self {
-        Self::assemble((storage, oauth::OAuthSettings::new(ROOT)), ROOT, Arc::clone(&self.clock), |_, _| {
+        Self::assemble((storage, oauth::OAuthSettings::new(ROOT), SEED), ROOT, Arc::clone(&self.clock), |_, _| {
             Providers::default()
         })
         .await
@@ -120,7 +128,7 @@ impl Site {
         let clock: Arc<ManualClock> = Arc::default();
         let provider = OpenIdProvider::open(Arc::clone(&clock));
         let fetcher = provider.internet.fetcher();
-        let base = (crate::support::empty_storage().await, oauth::OAuthSettings::new(ROOT));
+        let base = (crate::support::empty_storage().await, oauth::OAuthSettings::new(ROOT), SEED);
         let site = Self::assemble(base, ROOT, clock, |clock, random| {
             let key = SealingKey::ephemeral(&*random);
             Providers::new(vec![spec], OpenIdDeps { fetcher, clock, random, key, root: ROOT.to_owned() })
@@ -129,12 +137,12 @@ impl Site {
     }
 
     async fn assemble(
-        (storage, settings): (Storage, oauth::OAuthSettings),
+        (storage, settings, seed): (Storage, oauth::OAuthSettings, u64),
         root: &str,
         clock: Arc<ManualClock>,
         providers: impl FnOnce(Arc<dyn Clock>, Arc<dyn Random>) -> Providers,
     ) -> Self {
-        let random: Arc<dyn Random> = Arc::new(SeededRandom::new(42));
+        let random: Arc<dyn Random> = Arc::new(SeededRandom::new(seed));
         let given: Arc<dyn Clock> = Arc::clone(&clock) as Arc<dyn Clock>;
         let providers = providers(Arc::clone(&given), Arc::clone(&random));
         let oauth = OAuth::open(storage.clone(), Arc::clone(&given), Arc::clone(&random), settings).await.unwrap();

@@ -215,6 +215,11 @@ impl UserServers {
         Ok(for_call)
     }
 
+    /// Ends the server of a user who is gone.
+    pub(crate) fn end_user(self: &Arc<Self>, user: &UserId) {
+        self.stop(user);
+    }
+
     /// Takes the user's server out of the table, and ends it once its calls have ended.
     fn stop(self: &Arc<Self>, user: &UserId) {
         let removed = self.taken.write().running.remove(user);

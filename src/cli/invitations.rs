@@ -1,0 +1,168 @@
+//! `lockkeeper invitations`: invitations that wait, and rules. The running gateway applies changes within a second.
+
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+use super::{
+    arguments::FormatArgs,
+    failure::CommandFailure,
+    output::Emphasis,
+    process::ProcessContext,
+    rights_text,
+    store::{self, AdminStore, IfMissing},
+    table::{Cell, TextTable},
+};
+use crate::{
+    model::{Invitation, InvitationId, InvitationOffer, InvitationState, Invitee, UserId},
+    support::Timestamp,
+};
+
+/// Subcommands of `invitations`.
+#[derive(Debug, Subcommand)]
+pub enum InvitationsCommand {
+    /// Lists invitations that wait, and rules that count, newest first
+    List(ListInvitationsArgs),
+    /// Revokes an invitation; a rule with the login of the account that it let in
+    Revoke(RevokeInvitationArgs),
+}
+
+/// `invitations list`.
+#[derive(Debug, clap::Args)]
+pub struct ListInvitationsArgs {
+    /// Lists used, expired and revoked invitations too
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    form: FormatArgs,
+}
+
+/// `invitations revoke`.
+#[derive(Debug, clap::Args)]
+pub struct RevokeInvitationArgs {
+    /// Invitation id, from `invitations list`
+    id: String,
+}
+
+// === impl InvitationsCommand ===
+
+impl InvitationsCommand {
+    /// Runs the subcommand.
+    pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        match self {
+            Self::List(list) => list.run(process).await,
+            Self::Revoke(revoke) => revoke.run(process).await,
+        }
+    }
+}
+
+impl ListInvitationsArgs {
+    async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let store = AdminStore::open(process, IfMissing::Refuse).await?;
+        let listed = store.oauth.invitations().list().await;
+        store.close().await;
+        let now = store::now();
+        let mut invitations = listed?;
+        invitations.retain(|invitation| self.all || invitation.is_live(now));
+        if self.form.json {
+            let documents: Vec<Value> = invitations.iter().map(|invitation| document(invitation, now)).collect();
+            process.output.json(&documents);
+            return Ok(());
+        }
+        if invitations.is_empty() {
+            process.output.remark("No invitations. Invite somebody: lockkeeper invite NAME");
+            return Ok(());
+        }
+        let mut table = TextTable::new(&["ID", "FOR", "RIGHTS", "BY", "CREATED", "UNTIL", "STATE"]);
+        for invitation in &invitations {
+            let until = match &invitation.offer {
+                InvitationOffer::Link(link) => Cell::from(link.expires),
+                InvitationOffer::Rule(_) => Cell::from("revoked"),
+            };
+            table.row([
+                Cell::from(&invitation.id),
+                Cell::from(invited(invitation)),
+                Cell::from(rights(invitation)),
+                Cell::from(invitation.inviter.as_ref().map_or(&*invitation.created_by, UserId::as_str)),
+                Cell::from(invitation.created),
+                until,
+                state(invitation, now),
+            ]);
+        }
+        let text = table.render(process.output.out);
+        process.output.print(&text);
+        Ok(())
+    }
+}
+
+impl RevokeInvitationArgs {
+    async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let store = AdminStore::open(process, IfMissing::Refuse).await?;
+        let revoked = store.oauth.invitations().revoke(&InvitationId::new(self.id.as_str())).await;
+        store.close().await;
+        if revoked? {
+            process.output.remark(&format!(
+                "invitation {} is revoked: a link does not work any more, and whom a rule let in is logged out within a second",
+                self.id
+            ));
+            return Ok(());
+        }
+        Err(CommandFailure::failed(format!("there is no invitation {} that waits, and no such rule", self.id))
+            .advise("`lockkeeper invitations list` shows the ids; a key that was made by one ends with `lockkeeper keys revoke`"))
+    }
+}
+
+/// Whom an invitation is for.
+fn invited(invitation: &Invitation) -> String {
+    match &invitation.offer {
+        InvitationOffer::Link(link) if link.invitee == Invitee::Existing => format!("{} (further key)", link.user),
+        InvitationOffer::Link(link) => link.user.to_string(),
+        InvitationOffer::Rule(rule) => format!("{} at {}", rule.email, rule.issuer),
+    }
+}
+
+/// The rights as text.
+pub(super) fn rights(invitation: &Invitation) -> String {
+    rights_text::words(&invitation.rights).join(", ")
+}
+
+fn state(invitation: &Invitation, now: Timestamp) -> Cell {
+    let state = invitation.state(now);
+    match (state, &invitation.offer) {
+        (InvitationState::Open, _) => Cell::from(state).emphasis(Emphasis::Good),
+        (InvitationState::Accepted, InvitationOffer::Rule(rule)) => {
+            let subject = rule.subject.as_deref().unwrap_or_default();
+            Cell::from(format!("accepted by {subject}")).emphasis(Emphasis::Good)
+        }
+        (InvitationState::Accepted, InvitationOffer::Link(_)) => Cell::from(state).emphasis(Emphasis::Faint),
+        (InvitationState::Expired, _) => Cell::from(state).emphasis(Emphasis::Waiting),
+        (InvitationState::Revoked, _) => Cell::from(state).emphasis(Emphasis::Bad),
+    }
+}
+
+/// An invitation as JSON, without the secret of its link.
+pub(super) fn document(invitation: &Invitation, now: Timestamp) -> Value {
+    let moment = |moment: Option<Timestamp>| moment.map(|moment| moment.to_string());
+    let mut document = json!({
+        "id": invitation.id, "rights": invitation.rights, "inviter": invitation.inviter,
+        "created_by": invitation.created_by, "created": invitation.created.to_string(),
+        "accepted": moment(invitation.accepted), "revoked": moment(invitation.revoked),
+        "state": invitation.state(now).to_string(),
+        "user": null, "further": false, "key_expires_seconds": null, "expires": null, "key": null,
+        "issuer": null, "email": null, "subject": null,
+    });
+    match &invitation.offer {
+        InvitationOffer::Link(link) => {
+            document["user"] = json!(link.user);
+            document["further"] = json!(link.invitee == Invitee::Existing);
+            document["key_expires_seconds"] = json!(link.key_life.map(|life| life.as_secs()));
+            document["expires"] = json!(link.expires.to_string());
+            document["key"] = json!(link.key);
+        }
+        InvitationOffer::Rule(rule) => {
+            document["issuer"] = json!(rule.issuer);
+            document["email"] = json!(rule.email);
+            document["subject"] = json!(rule.subject);
+        }
+    }
+    document
+}

@@ -1,0 +1,201 @@
+//! `lockkeeper invite`: a link by which a person gets a key, or a rule for an address at a login provider. Knows nothing of pages.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{
+    arguments::{self, FormatArgs},
+    failure::CommandFailure,
+    invitations,
+    process::ProcessContext,
+    rights_args::OpenedArgs,
+    store::{self, AdminStore, IfMissing},
+    values,
+};
+use crate::{
+    model::{Invitation, InvitationLink, InvitationOffer, Invitee, Rights, UserId},
+    oauth::{NewInvitation, invitation_rule},
+    storage::InvitationAddition,
+    support::Secret,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  lockkeeper invite ann                       all servers, by a link for 3 days
+  lockkeeper invite bob --server docs --server git:read --key-expires 90d
+  lockkeeper invite ann --again               a further key of the user ann
+  lockkeeper invite owner                     the owner of a new gateway
+  lockkeeper invite --email ann@example.com --login corp --group work
+                                              at the provider [login.corp]
+  LINK=$(lockkeeper invite ann)               standard output has only the link
+
+A link works once. No invitation gives administration, except that of the owner
+while there is no administrator's key.";
+
+/// Time for which a link can be used, unless another is given.
+const VALID: Duration = Duration::from_hours(3 * 24);
+
+/// `invite`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct InviteArgs {
+    /// The user: must be new, unless --again
+    #[arg(value_name = "NAME", value_parser = UserId::parse, required_unless_present = "email")]
+    user: Option<UserId>,
+    /// Lets this email address in at a login provider, until the invitation is revoked
+    #[arg(long, value_name = "ADDRESS", requires = "login", conflicts_with_all = ["user", "again", "valid", "key_expires"])]
+    email: Option<String>,
+    /// The login provider: NAME of its table [login.NAME]
+    #[arg(long, value_name = "NAME", requires = "email")]
+    login: Option<String>,
+    #[command(flatten)]
+    rights: OpenedArgs,
+    /// Time until the key expires, from the acceptance on. Default: never
+    #[arg(long, value_name = "DURATION", value_parser = values::lifetime)]
+    key_expires: Option<Duration>,
+    /// Time for which the link can be used. Default: 3 days
+    #[arg(long, value_name = "DURATION", value_parser = values::validity)]
+    valid: Option<Duration>,
+    /// Makes a further key for a user who exists: whoever opens the link becomes that user
+    #[arg(long)]
+    again: bool,
+    /// Invites in the name of this user, within the user's rights; it ends with them. Default: the operator
+    #[arg(long, value_name = "USER", value_parser = UserId::parse)]
+    by: Option<UserId>,
+    #[command(flatten)]
+    form: FormatArgs,
+}
+
+impl InviteArgs {
+    /// Runs the command.
+    pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        self.rights.check(process).await?;
+        let rule = self.rule(process)?;
+        let store = AdminStore::open(process, IfMissing::Create).await?;
+        let made = self.make(&store, rule).await;
+        store.close().await;
+        let (invitation, secret) = made?;
+        let address = address(process, secret.as_ref());
+        if self.form.json {
+            let mut document = invitations::document(&invitation, store::now());
+            document["link"] = json!(address);
+            process.output.json(&document);
+            return Ok(());
+        }
+        if let Some(address) = &address {
+            process.output.print(address);
+        }
+        let remark = remark(&invitation);
+        process.output.remark(&remark);
+        Ok(())
+    }
+
+    /// The offer of a rule, if an address is given.
+    fn rule(&self, process: &ProcessContext) -> Result<Option<InvitationOffer>, CommandFailure> {
+        let (Some(email), Some(login)) = (&self.email, &self.login) else { return Ok(None) };
+        let config = arguments::load(&process.options.given(), process)?;
+        let Some(spec) = config.login.iter().find(|spec| spec.name == *login) else {
+            let names: Vec<&str> = config.login.iter().map(|spec| &*spec.name).collect();
+            let advice = match names[..] {
+                [] => "there are none: write a table [login.NAME] into the configuration".to_owned(),
+                _ => format!("the providers are {}", names.join(", ")),
+            };
+            return Err(CommandFailure::usage(format!("there is no login provider `{login}`")).advise(advice));
+        };
+        let Some(rule) = invitation_rule(&spec.issuer, email) else {
+            return Err(CommandFailure::usage(format!("`{email}` is no email address"))
+                .advise("write it as the provider does, such as ann@example.com"));
+        };
+        Ok(Some(InvitationOffer::Rule(rule)))
+    }
+
+    async fn make(
+        &self,
+        store: &AdminStore,
+        rule: Option<InvitationOffer>,
+    ) -> Result<(Invitation, Option<Secret>), CommandFailure> {
+        let invitations = store.oauth.invitations();
+        let valid = self.valid.unwrap_or(VALID);
+        if self.user == Some(UserId::owner()) && self.is_plain() {
+            match invitations.invite(invitations.of_owner(valid)).await? {
+                Ok(made) => return Ok(made),
+                // from then on it is a name like any other
+                Err(InvitationAddition::Administered) => {}
+                Err(refusal) => return Err(self.refused(refusal)),
+            }
+        }
+        let link = || InvitationLink {
+            user: self.user.clone().unwrap_or_else(UserId::owner),
+            invitee: if self.again { Invitee::Existing } else { Invitee::New },
+            key_life: self.key_expires,
+            expires: store::now() + valid,
+            key: None,
+        };
+        let offer = rule.unwrap_or_else(|| InvitationOffer::Link(link()));
+        let rights: Rights = self.rights.rights();
+        let new = NewInvitation { offer, rights, inviter: self.by.clone() };
+        invitations.invite(new).await?.map_err(|refusal| self.refused(refusal))
+    }
+
+    /// True without options that say more of the key.
+    fn is_plain(&self) -> bool {
+        self.rights.is_empty() && self.key_expires.is_none() && !self.again && self.by.is_none()
+    }
+
+    fn refused(&self, refusal: InvitationAddition) -> CommandFailure {
+        let user = self.user.as_ref().map_or("", UserId::as_str);
+        let by = self.by.as_ref().map_or("the operator", UserId::as_str);
+        match refusal {
+            InvitationAddition::UserExists => CommandFailure::failed(format!("the user `{user}` exists"))
+                .advise("`--again` makes a further key for it; give the link to nobody else"),
+            InvitationAddition::NoSuchUser => {
+                CommandFailure::failed(format!("there is no user `{user}`, or it is disabled"))
+                    .advise("`lockkeeper users list` shows them; a new user is invited without `--again`")
+            }
+            InvitationAddition::TooMany => CommandFailure::failed(format!("too many invitations of {by} are open"))
+                .advise("`lockkeeper invitations list` shows them, `lockkeeper invitations revoke ID` ends one"),
+            InvitationAddition::BeyondInviter => {
+                CommandFailure::failed(format!("{by} cannot give these rights, and has no live key with as many"))
+                    .advise("name fewer with `--server` and `--group`, or leave out `--by`")
+            }
+            InvitationAddition::Administered | InvitationAddition::Added => {
+                CommandFailure::failed("there is an administrator's key already")
+                    .advise("`lockkeeper keys create NAME --admin` makes another one")
+            }
+        }
+    }
+}
+
+/// The address of a link: the path alone, if nothing says where the gateway is.
+pub(super) fn path(secret: &Secret) -> String {
+    format!("/invite?i={}", secret.expose())
+}
+
+fn address(process: &ProcessContext, secret: Option<&Secret>) -> Option<String> {
+    let path = path(secret?);
+    let config = arguments::load(&process.options.given(), process).ok();
+    let root = config.and_then(|config| config.public_url).map(|url| url.to_string()).unwrap_or_default();
+    Some(format!("{root}{path}"))
+}
+
+fn remark(invitation: &Invitation) -> String {
+    let revoke = format!("Take it back: lockkeeper invitations revoke {}", invitation.id);
+    match &invitation.offer {
+        InvitationOffer::Link(link) => format!(
+            "invitation {} for {}: {}\nThe link works once, until {}. Give it to {} alone. {revoke}",
+            invitation.id,
+            link.user,
+            invitations::rights(invitation),
+            link.expires,
+            link.user
+        ),
+        InvitationOffer::Rule(rule) => format!(
+            "invitation {}: {} may log in at {}, with {}\n{revoke}",
+            invitation.id,
+            rule.email,
+            rule.issuer,
+            invitations::rights(invitation)
+        ),
+    }
+}

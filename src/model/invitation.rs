@@ -1,0 +1,132 @@
+//! Invitations as records: a link that makes a key once, or a rule that lets an address in at a login provider. Know nothing of
+//! the secret of a link.
+
+use std::{fmt, time::Duration};
+
+use super::{InvitationId, KeyId, Rights, UserId};
+use crate::support::Timestamp;
+
+/// A stored invitation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invitation {
+    /// Its id, which opens nothing.
+    pub id: InvitationId,
+    /// Offer.
+    pub offer: InvitationOffer,
+    /// Rights that it gives.
+    pub rights: Rights,
+    /// User who invites; `None`: the operator.
+    pub inviter: Option<UserId>,
+    /// Maker, such as `operator ann`.
+    pub created_by: String,
+    /// Time of creation.
+    pub created: Timestamp,
+    /// Time of the acceptance.
+    pub accepted: Option<Timestamp>,
+    /// Time of the revocation, by a command or with its inviter.
+    pub revoked: Option<Timestamp>,
+}
+
+/// Offer of an invitation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InvitationOffer {
+    /// A key, by a link.
+    Link(InvitationLink),
+    /// A login at a provider.
+    Rule(InvitationRule),
+}
+
+/// An invitation by a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvitationLink {
+    /// User of the key.
+    pub user: UserId,
+    /// New to the gateway, or a user already.
+    pub invitee: Invitee,
+    /// Life of the key; `None` if it does not expire.
+    pub key_life: Option<Duration>,
+    /// End of the link.
+    pub expires: Timestamp,
+    /// The key that it made.
+    pub key: Option<KeyId>,
+}
+
+/// A rule for one address at a login provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvitationRule {
+    /// Issuer of the provider.
+    pub issuer: String,
+    /// The email address, in lower case; it counts if the provider says that it is verified.
+    pub email: String,
+    /// The person there who came first with it. Nobody else is let in by the rule.
+    pub subject: Option<String>,
+}
+
+/// Whom a link may be for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Invitee {
+    /// Somebody who is no user yet.
+    New,
+    /// A user who exists, and gets a further key.
+    Existing,
+}
+
+/// State of an invitation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InvitationState {
+    /// It waits.
+    Open,
+    /// Somebody has accepted it. A rule counts on.
+    Accepted,
+    /// Nobody has accepted it in time.
+    Expired,
+    /// It was revoked.
+    Revoked,
+}
+
+// === impl Invitation ===
+
+impl Invitation {
+    /// Its state at `now`.
+    pub fn state(&self, now: Timestamp) -> InvitationState {
+        match (self.revoked, self.accepted, &self.offer) {
+            (Some(_), ..) => InvitationState::Revoked,
+            (None, Some(_), _) => InvitationState::Accepted,
+            (None, None, InvitationOffer::Link(link)) if link.expires <= now => InvitationState::Expired,
+            (None, None, _) => InvitationState::Open,
+        }
+    }
+
+    /// True if something still comes of it: a link that waits, or a rule.
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        match self.state(now) {
+            InvitationState::Open => true,
+            InvitationState::Accepted => matches!(self.offer, InvitationOffer::Rule(_)),
+            InvitationState::Expired | InvitationState::Revoked => false,
+        }
+    }
+
+    /// Name of the inviter, for people.
+    pub fn inviter_name(&self) -> &str {
+        self.inviter.as_ref().map_or("the operator of this gateway", UserId::as_str)
+    }
+
+    /// The text by which a key or account remembers it.
+    pub fn origin(&self) -> String {
+        match &self.inviter {
+            Some(inviter) => format!("an invitation of {inviter}"),
+            None => format!("an invitation of the {}", self.created_by),
+        }
+    }
+}
+
+impl fmt::Display for InvitationState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Open => "open",
+            Self::Accepted => "accepted",
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+        })
+    }
+}
