@@ -96,8 +96,17 @@ pub fn router(state: WebState) -> Router {
 
 /// True for what a person reads in a browser, and may have typed without `https`: nothing that a program asks for.
 pub fn is_page(path: &str) -> bool {
-    const PAGES: [&str; 9] =
-        ["/", "/login", "/account", "/device", "/device/decision", "/authorize", "/oauth/authorize", "/invite", "/favicon.ico"];
+    const PAGES: [&str; 9] = [
+        "/",
+        "/login",
+        "/account",
+        "/device",
+        "/device/decision",
+        "/authorize",
+        "/oauth/authorize",
+        "/invite",
+        "/favicon.ico",
+    ];
     PAGES.contains(&path) || ["/connect/", "/assets/", "/oauth/consent/"].iter().any(|start| path.starts_with(start))
 }
 
