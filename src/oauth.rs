@@ -28,7 +28,6 @@ mod initial_access_tokens;
 mod introspection_endpoint;
 mod invitations;
 mod key_changes;
-mod key_rotation;
 pub mod logged_reason;
 pub mod master_key;
 mod metadata;

@@ -4,7 +4,7 @@ use std::{io, sync::Arc};
 
 use parking_lot::Mutex;
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
     pki_types::{
@@ -51,9 +51,7 @@ pub async fn certificate_end(host: &str, port: u16) -> io::Result<Timestamp> {
     let stream = TcpStream::connect((host, port)).await?;
     let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
     let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-    let parsed = shown.and_then(|shown| X509Certificate::from_der(shown).ok());
-    let (_, certificate) = parsed.ok_or_else(|| io::Error::other("it shows no certificate that can be read"))?;
-    Ok(Timestamp::from_seconds(certificate.validity().not_after.timestamp()))
+    shown.and_then(end).ok_or_else(|| io::Error::other("it shows no certificate that can be read"))
 }
 
 /// TLS that trusts the authorities of the system and those of `network`, and shows its certificate to who asks.
@@ -76,8 +74,10 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, pem::Error> {
     CertificateDer::pem_slice_iter(pem.as_bytes()).collect()
 }
 
-const fn is_over(error: &CertificateError) -> bool {
-    matches!(error, CertificateError::Expired | CertificateError::ExpiredContext { .. })
+/// The time until which a certificate is valid; `None` if it cannot be read.
+fn end(certificate: &CertificateDer<'_>) -> Option<Timestamp> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    Some(Timestamp::from_seconds(certificate.validity().not_after.timestamp()))
 }
 
 // === impl Authorities ===
@@ -122,16 +122,13 @@ impl ServerCertVerifier for Authorities {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let verified = self.verifier().and_then(|verifier| {
-            verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
-        });
         if !self.further.iter().any(|pinned| pinned == end_entity) {
-            return verified;
+            let verifier = self.verifier()?;
+            return verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         }
         // a pin: that the server has its key is proven by its signature, and nothing else counts
-        if let Err(rustls::Error::InvalidCertificate(error)) = &verified
-            && is_over(error)
-        {
+        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        if end(end_entity).is_some_and(|end| end.as_seconds() < now) {
             tracing::warn!(server = %server_name.to_str(), "the certificate in the file of authorities, which the server shows, has expired");
         }
         Ok(ServerCertVerified::assertion())

@@ -25,6 +25,15 @@ def certificate(folder):
     return pem, key
 
 
+class QuietServer(http.server.ThreadingHTTPServer):
+    """Clients that are killed are no faults of the server."""
+
+    allow_reuse_address, daemon_threads = True, True
+
+    def handle_error(self, *_):
+        pass
+
+
 class Hold:
     """Requests that wait: for one that never came, the connection ends."""
 
@@ -76,9 +85,7 @@ class Authority:
         """Opens the door; it may have been closed."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.pem, self.key)
-        http.server.ThreadingHTTPServer.allow_reuse_address = True
-        self.door = http.server.ThreadingHTTPServer(("127.0.0.1", self.port), handler(self))
-        self.door.daemon_threads = True
+        self.door = QuietServer(("127.0.0.1", self.port), handler(self))
         self.door.socket = context.wrap_socket(self.door.socket, server_side=True, do_handshake_on_connect=False)
         threading.Thread(target=self.door.serve_forever, args=(0.05,), daemon=True).start()
 
