@@ -1,6 +1,8 @@
 """The Debian package on a fresh machine and on one that was set up by hand before there was a package."""
 
+import json
 import re
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +13,7 @@ from gateway import KEY
 from machine_root import Debian, base
 
 URL = "http://127.0.0.1:8080"
+NAME = "mcp.example.com"
 DATA, HOME = "/var/lib/lockkeeper", "/var/lib/lockkeeper-home"
 # A program that writes down whose it is and where it runs, and ends.
 CONFIG = """
@@ -45,7 +48,11 @@ def check(package, program, root, work, logs):
         return report
 
     with ThreadPoolExecutor() as pool:
-        running = [pool.submit(on_a_machine, fresh, "deb"), pool.submit(on_a_machine, existing, "deb, after an installation by hand")]
+        running = [
+            pool.submit(on_a_machine, fresh, "deb"),
+            pool.submit(on_a_machine, existing, "deb, after an installation by hand"),
+            pool.submit(on_a_machine, public, "deb, with a domain"),
+        ]
         style = Report("deb")
         with style.check("lintian finds no fault"):
             machine.run(*LINTIAN, package)
@@ -110,6 +117,47 @@ def fresh(report, debian, package, program, root):
     with report.check("purged, it installs anew"):
         run("apt-get install -y -q /lockkeeper.deb && systemctl start lockkeeper")
         run(ANSWERS)
+
+
+def public(report, debian, package, program, root):
+    """A public endpoint: the package, one name, and an authority on the same machine (Pebble)."""
+    run = debian.run
+    sys.path.append(str(root / "tests" / "tls"))
+    from authority import certificate
+
+    with tempfile.TemporaryDirectory() as folder:
+        pem, key = certificate(Path(folder))
+        debian.put(pem, "/etc/pebble/authority.pem")
+        debian.put(key, "/etc/pebble/authority.key")
+    for tool in ("pebble", "pebble-challtestsrv"):
+        debian.put(Path("/usr/bin") / tool, f"/usr/bin/{tool}", "0755")
+    pebble = {"listenAddress": "127.0.0.1:14000", "managementListenAddress": "127.0.0.1:15000", "httpPort": 80, "tlsPort": 443}
+    pebble |= {"certificate": "/etc/pebble/authority.pem", "privateKey": "/etc/pebble/authority.key"}
+    run(f"printf '%s' '{json.dumps({'pebble': pebble})}' > /etc/pebble/pebble.json")
+    run("systemd-run --quiet --unit=names pebble-challtestsrv -defaultIPv6 '' -dns01 127.0.0.1:8053 -http01 '' -https01 '' -tlsalpn01 ''")
+    run("systemd-run --quiet --unit=authority -E PEBBLE_VA_NOSLEEP=1 pebble -config /etc/pebble/pebble.json -dnsserver 127.0.0.1:8053")
+    tls = f'[tls]\ndomains = ["{NAME}"]\ndirectory = "https://127.0.0.1:14000/dir"\nca_file = "/etc/pebble/authority.pem"\n'
+    with report.check("the package, a name and the sockets of ports 443 and 80 are a public endpoint"):
+        run("apt-get install -y -q /lockkeeper.deb")
+        run(f"printf '%s' '{tls}[servers.demo]\nbuiltin = \"demo\"\n' > /etc/lockkeeper/lockkeeper.toml")
+        run("systemctl enable --now lockkeeper-https.socket lockkeeper-http.socket && systemctl start lockkeeper")
+        run("curl -sSk --retry 30 --retry-delay 1 --retry-all-errors https://127.0.0.1:15000/roots/0 > /root.pem")
+        curl = f"curl -sS --cacert /root.pem --resolve {NAME}:443:127.0.0.1 --resolve {NAME}:80:127.0.0.1"
+        run(f"{curl} --retry 60 --retry-delay 1 --retry-all-errors --fail https://{NAME}/healthz")
+    with report.check("a client is asked to log in by the name, and calls with a key"):
+        post = f"{curl} -o /dev/null -D - -X POST https://{NAME}/mcp -H 'Content-Type: application/json' -d '{INITIALIZE}'"
+        post += " -H 'Accept: application/json, text/event-stream'"
+        refused = run(post)
+        assert f'resource_metadata="https://{NAME}/' in refused and " 401 " in refused.splitlines()[0], refused
+        assert " 200 " in run(f"{post} -H 'Authorization: Bearer {create_key(run)}'").splitlines()[0]
+    with report.check("the owner opens the invitation of the first start over https, and port 80 leads there"):
+        invited = re.search(r"https://\S+/invite\?i=\S+", run("journalctl --unit lockkeeper --no-pager")).group()
+        assert "<form" in run(f"{curl} --fail '{invited}'")
+        moved = run(f"{curl} -o /dev/null -D - http://{NAME}/login")
+        assert " 308 " in moved.splitlines()[0] and f"https://{NAME}/login" in moved, moved
+    with report.check("the status has the certificate, by the socket of the data folder"):
+        assert f"Certificate: {NAME}" in run(f"runuser -u lockkeeper -- lockkeeper status --data-dir {DATA}")
+        run(f"runuser -u lockkeeper -- lockkeeper healthcheck --data-dir {DATA}")
 
 
 def existing(report, debian, package, program, root):
