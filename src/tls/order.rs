@@ -167,7 +167,13 @@ impl OrderWork<'_> {
         let Some((url, sealed)) = &self.row.order else { return Ok(None) };
         let key = self.deps.vault.open(sealed_place(self.hold.place, "order key"), sealed).await?;
         let key = std::str::from_utf8(&key).ok().and_then(|pem| KeyPair::from_pem(pem).ok());
-        let (Some(key), Ok(mut order)) = (key, account.order(url.clone()).await) else { return Ok(None) };
+        let Some(key) = key else { return Ok(None) };
+        let mut order = match account.order(url.clone()).await.map_err(OrderFailure::from) {
+            Ok(order) => order,
+            // the authority has forgotten it
+            Err(OrderFailure::Refused(_)) => return Ok(None),
+            Err(failure) => return Err(failure),
+        };
         let goes_on = order.state().status != OrderStatus::Invalid;
         if goes_on {
             tracing::info!("going on with the order that was begun before");
@@ -230,9 +236,12 @@ impl OrderWork<'_> {
             challenge.set_ready().await.map_err(|error| OrderFailure::from(error).about(&name))?;
         }
         match order.poll_ready(&RETRIES).await {
-            Ok(OrderStatus::Invalid) | Err(Error::Api(_)) => Err(seen(order).await),
+            Ok(OrderStatus::Invalid) => Err(seen(order).await),
             Ok(_) => Ok(()),
-            Err(error) => Err(error.into()),
+            Err(error) => match OrderFailure::from(error) {
+                OrderFailure::Refused(_) => Err(seen(order).await),
+                failure => Err(failure),
+            },
         }
     }
 
