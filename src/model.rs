@@ -99,7 +99,7 @@ pub use server_auth::{
 pub(crate) use server_url::ServerUrl;
 pub use session_address::SessionAddress;
 pub use task_owner::{FoundTask, OwnedTask, TaskHolder, TaskScope};
-pub use tls::{AcmeChallenge, AuthoritySpec, CertificateFiles, CertificateSource, ExternalAccount, TlsSpec};
+pub use tls::{ACME_TLS, AcmeChallenge, AuthoritySpec, CertificateFiles, CertificateSource, ExternalAccount, TlsSpec};
 pub use tool_rules::{ToolRules, WritingTools};
 pub use transport::{
     Delivery, Descriptors, HeaderParams, HttpSpec, SocketAddress, StdioSpec, TransportAbilities, TransportSpec,

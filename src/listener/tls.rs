@@ -17,10 +17,10 @@ use tokio::{
 };
 use tokio_rustls::{Accept, TlsAcceptor, server::TlsStream};
 
+use crate::model::ACME_TLS;
+
 /// The first byte of a handshake (RFC 8446 5.1).
 const HANDSHAKE: u8 = 22;
-/// The protocol of connections that only look at the certificate (RFC 8737).
-const CERTIFICATE_ALONE: &[u8] = b"acme-tls/1";
 /// The answer to HTTP without TLS.
 const NO_TLS: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: 46\r\n\r\n\
@@ -79,9 +79,7 @@ impl TlsConnection {
                     }
                 }
                 TlsState::Shaking(accept) => match ready!(Pin::new(accept).poll(cx)) {
-                    Ok(stream) if stream.get_ref().1.alpn_protocol() == Some(CERTIFICATE_ALONE) => {
-                        TlsState::Seen(stream)
-                    }
+                    Ok(stream) if stream.get_ref().1.alpn_protocol() == Some(ACME_TLS) => TlsState::Seen(stream),
                     Ok(stream) => TlsState::Open(stream),
                     Err(error) => {
                         self.0 = TlsState::Ended;

@@ -5,6 +5,9 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 use super::NetworkSpec;
 use crate::support::Secret;
 
+/// The protocol of authorities that look at a challenge: such a connection shows its certificate and carries no HTTP (RFC 8737 4).
+pub const ACME_TLS: &[u8] = b"acme-tls/1";
+
 /// TLS toward clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsSpec {

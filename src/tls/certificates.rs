@@ -11,9 +11,8 @@ use rustls::{
 };
 
 use super::{certificate::ServedCertificate, challenges::ChallengeAnswers};
+use crate::model::ACME_TLS;
 
-/// The protocol of authorities that look at a challenge: such a connection carries no HTTP (RFC 8737 4).
-const ACME_TLS: &[u8] = b"acme-tls/1";
 /// HTTP/2 is not offered: admission, pace and limits count connections.
 const HTTP: &[u8] = b"http/1.1";
 

@@ -115,17 +115,10 @@ impl CertificateKeeper {
         certificates: Arc<Certificates>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, String> {
-        let stamp = stamp(&files);
-        let seen = Mutex::new(FilesSeen { stamp, fault: None });
-        let keeper = Self {
-            certificates,
-            clock,
-            source: CertificateOrigin::Files { files, seen },
-            ends_soon_told: Mutex::default(),
-        };
-        if let CertificateOrigin::Files { files, .. } = &keeper.source {
-            keeper.show(read(files)?);
-        }
+        let (stamp, certificate) = (stamp(&files), read(&files)?);
+        let origin = CertificateOrigin::Files { files, seen: Mutex::new(FilesSeen { stamp, fault: None }) };
+        let keeper = Self { certificates, clock, source: origin, ends_soon_told: Mutex::default() };
+        keeper.show(certificate);
         Ok(keeper)
     }
 
