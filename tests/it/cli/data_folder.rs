@@ -7,7 +7,7 @@ use std::{
         fs::{MetadataExt as _, PermissionsExt as _, chown},
         process::CommandExt as _,
     },
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
@@ -47,14 +47,23 @@ impl Drop for Gateway {
     }
 }
 
-/// A folder whose files this process may not use, and the program as it meets them: root has to be somebody else for that.
+/// A folder whose files this process may not use, and the program as it meets them. Root becomes somebody else for that,
+/// who may not be able to reach the build or `TMPDIR`: both then lie where everybody can.
 fn foreign() -> (tempfile::TempDir, impl Fn(&[&str]) -> String) {
-    let folder = tempfile::tempdir().unwrap();
     let is_root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+    let folder = if is_root { tempfile::tempdir_in(open_to_all()) } else { tempfile::tempdir() }.unwrap();
     let path = folder.path().to_owned();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut program = PathBuf::from(env!("CARGO_BIN_EXE_lockkeeper"));
+    if is_root {
+        // `cp` writes the copy, so that no process of another test inherits the descriptor and keeps the program busy.
+        let copy = path.join("lockkeeper");
+        assert!(Command::new("cp").arg(&program).arg(&copy).status().unwrap().success());
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+        program = copy;
+    }
     let run = move |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+        let mut command = Command::new(&program);
         command.args(arguments).current_dir(&path).env_clear().stdin(Stdio::null());
         if is_root {
             command.uid(65534).gid(65534);
@@ -62,6 +71,15 @@ fn foreign() -> (tempfile::TempDir, impl Fn(&[&str]) -> String) {
         shown(&path, &command.output().unwrap())
     };
     (folder, run)
+}
+
+/// A folder for temporary files that every user can reach.
+fn open_to_all() -> PathBuf {
+    let reachable = |folder: &Path| {
+        folder.ancestors().all(|part| fs::metadata(part).is_ok_and(|found| found.permissions().mode() & 0o001 != 0))
+    };
+    let known = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into()];
+    known.into_iter().find(|folder| reachable(folder)).expect("a folder for temporary files that everybody can reach")
 }
 
 #[test]
