@@ -328,11 +328,10 @@ impl CallTicket {
 
 impl Drop for CallTicket {
     fn drop(&mut self) {
-        let Some(call) = self.connection.calls.close(self.id) else { return };
-        if call.kind == CallKind::Handshake || self.connection.is_over() {
+        let Some(kind) = self.connection.calls.give_up(self.id) else { return };
+        if kind == CallKind::Handshake || self.connection.is_over() {
             return;
         }
-        self.connection.calls.given_up(self.id, call);
         // `translation` 4b.6: the server requests of the call are answered first
         let mut messages = self.connection.requests.close_of(self.id);
         messages.push(cancellation(self.id, &self.cancel_reason));

@@ -38,6 +38,7 @@ pub(crate) const LINGER: Duration = Duration::from_secs(10);
 /// Open calls, recently cancelled calls, and the owners of what calls created.
 pub(crate) struct Calls {
     open: Mutex<SentRequests<CallSlot>>,
+    /// Locked within `open`: until its answer, a call is in one of the two.
     lingering: Mutex<HashMap<u64, Lingering>>,
     pub(super) ownership: Mutex<Ownership>,
     owners: Mutex<CallOwners>,
@@ -325,15 +326,36 @@ impl Calls {
         calls.ids().filter(|id| closed(id).is_some_and(|closed| closed.elapsed() >= time)).collect()
     }
 
-    /// Stores a call that was cancelled before the server answered it.
-    pub(super) fn given_up(&self, id: u64, call: OpenCall) {
-        if self.sharing == Sharing::Unambiguous {
-            return;
+    /// Removes a call that is cancelled before the server answered it; returns its kind, or `None` if it is not open.
+    pub(super) fn give_up(&self, id: u64) -> Option<CallKind> {
+        self.take_given_up(&mut self.open.lock(), id).map(|slot| slot.call.kind)
+    }
+
+    /// The same for a call whose client waits: it ends with `error`. Returns false if it is not open.
+    pub(super) fn give_up_with(&self, id: u64, error: ErrorObject) -> bool {
+        let Some(slot) = self.take_given_up(&mut self.open.lock(), id) else { return false };
+        self.note_answer(&slot.call);
+        slot.events.finish(Event::Done(Outcome::Failed(error)));
+        true
+    }
+
+    /// Goes from the open calls to the lingering ones in one step: in between, a message of this call would pass for one of a
+    /// call that goes on.
+    fn take_given_up(&self, open: &mut SentRequests<CallSlot>, id: u64) -> Option<CallSlot> {
+        let slot = self.take(open, id)?;
+        let OpenCall { holder, level, request_closed, kind, .. } = &slot.call;
+        if self.sharing == Sharing::Ambiguous && *kind != CallKind::Handshake {
+            let (mut lingering, now) = (self.lingering.lock(), Instant::now());
+            lingering.retain(|_, one| one.until > now);
+            let one = Lingering {
+                holder: holder.clone(),
+                level: *level,
+                request_closed: *request_closed,
+                until: now + LINGER,
+            };
+            lingering.insert(id, one);
         }
-        let OpenCall { holder, level, request_closed, .. } = call;
-        let (mut lingering, now) = (self.lingering.lock(), Instant::now());
-        lingering.retain(|_, one| one.until > now);
-        lingering.insert(id, Lingering { holder, level, request_closed, until: now + LINGER });
+        Some(slot)
     }
 
     /// Removes a cancelled call that the server has answered.
@@ -391,8 +413,8 @@ impl Calls {
     /// (design rule 4): the latest of those that occur least often in `open`, so that a server that sends one request
     /// in each call gets them distributed.
     pub(super) fn carrier(&self, open: &[u64]) -> Option<u64> {
-        let lingering = self.lingering();
         let calls = self.lock();
+        let lingering = self.lingering();
         let asking = |slot: &&CallSlot| slot.call.kind == CallKind::Asking;
         let able = || calls.ids().filter_map(|id| Some((id, calls.get(id).filter(asking)?)));
         let rank = |(id, _): &(u64, _)| (std::cmp::Reverse(open.iter().filter(|call| *call == id).count()), *id);
@@ -410,13 +432,12 @@ impl Calls {
     /// for the level, counting recently cancelled calls.
     pub(super) fn logger(&self, level: Option<Level>) -> Option<u64> {
         let takes = |lowest: Option<Level>| lowest.is_some_and(|lowest| level.is_none_or(|level| level >= lowest));
-        let now = Instant::now();
+        let (calls, now) = (self.lock(), Instant::now());
         let cancelled: Vec<Requester> = {
             let lingering = self.lingering.lock();
             let takes = lingering.values().filter(|one| one.until > now && takes(one.level));
             takes.map(|one| one.holder.clone()).collect()
         };
-        let calls = self.lock();
         let able = || calls.ids().filter_map(|id| Some((id, calls.get(id).filter(|slot| takes(slot.call.level))?)));
         let (latest, slot) = able().max_by_key(|(id, _)| *id)?;
         let mut holders = able().map(|(_, slot)| &slot.call.holder).chain(&cancelled);
@@ -431,8 +452,8 @@ impl Calls {
 
     /// Client sessions with open or recently cancelled calls.
     pub(super) fn callers(&self) -> Callers {
-        let lingering = self.lingering();
         let calls = self.lock();
+        let lingering = self.lingering();
         let mut holders = calls.iter().map(|slot| &slot.call.holder).chain(&lingering);
         let Some(first) = holders.next() else { return Callers::None };
         if holders.all(|holder| holder == first) { Callers::One(first.clone()) } else { Callers::Many }

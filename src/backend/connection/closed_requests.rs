@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{calls::cancellation, server_requests::ServerRequests};
 use crate::{
-    mcp::{CancelReason, ErrorObject, Event, Outcome, Revision},
+    mcp::{CancelReason, ErrorObject, Revision},
     model::BackendId,
 };
 
@@ -48,16 +48,12 @@ impl ServerRequests {
     /// Cancels calls that the server did not finish within [`FINISH_TIMEOUT`] after their request was closed.
     pub(crate) fn cancel_unfinished(&self) {
         for id in self.calls().closed_for(FINISH_TIMEOUT) {
-            let Some(call) = self.calls().read(id, Clone::clone) else { continue };
-            self.calls().given_up(id, call);
             let error = {
                 let seconds = FINISH_TIMEOUT.as_secs();
                 let ending = format!("the server did not finish the call within {seconds} s, so it was cancelled; ");
                 closed_error(self.backend(), &ending)
             };
-            if self.calls().deliver(id, Event::Done(Outcome::Failed(error))).is_some() {
-                // it ended at this moment
-                self.calls().answered_late(id);
+            if !self.calls().give_up_with(id, error) {
                 continue;
             }
             let mut messages = self.close_of(id);
