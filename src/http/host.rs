@@ -1,6 +1,8 @@
 //! Host names of the gateway (`OA-138`): a page that rebinds its own name to this address still sends its own name.
 //! Ignores ports: they do not distinguish sites here.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use axum::extract::Request;
 use http::{StatusCode, Version, header, uri::Authority};
 
@@ -11,7 +13,7 @@ use super::{
 use crate::{
     listener::ConnectionPlace,
     model::{AllowedSites, policy},
-    support::{Live, printable},
+    support::{Live, printable, printable_name},
 };
 
 /// Probes of orchestrators, which come by any name: that of a container, of a service, or `localhost`. Their answers hold nothing
@@ -30,6 +32,8 @@ pub(super) struct Hosts {
     own: Vec<String>,
     /// Further names.
     sites: Live<AllowedSites>,
+    /// Whether the log has a probe that came by an unknown name. One line is enough: probes come every few seconds.
+    has_logged_probe: AtomicBool,
 }
 
 impl Hosts {
@@ -39,7 +43,7 @@ impl Hosts {
         if settings.bound == Bound::Loopback {
             own.extend(["localhost", "127.0.0.1", "[::1]"].map(str::to_owned));
         }
-        Self { own, sites: settings.sites.clone() }
+        Self { own, sites: settings.sites.clone(), has_logged_probe: AtomicBool::new(false) }
     }
 
     /// Refuses an unknown host with 421, and a missing or ambiguous host with 400 (RFC 9112 3.2). HTTP/1.0 without
@@ -54,10 +58,14 @@ impl Hosts {
         let Some(host) = host else { return Ok(()) };
         let (name, _) = split(host.as_bytes());
         let path = request.uri().path();
-        if self.knows(name)
-            || PROBES.contains(&path)
-            || path == METRICS && (is_address(name) || is_of_this_machine(request))
-        {
+        if self.knows(name) || path == METRICS && (is_address(name) || is_of_this_machine(request)) {
+            return Ok(());
+        }
+        if PROBES.contains(&path) {
+            if !self.has_logged_probe.swap(true, Ordering::Relaxed) {
+                let host = printable_name(host, MAX_NAME);
+                tracing::info!(%host, "answered a probe by a name that is not this gateway's: other requests by it get 421");
+            }
             return Ok(());
         }
         Err(EarlyRefusal::new(StatusCode::MISDIRECTED_REQUEST, "misdirected_request", unknown(name)))
