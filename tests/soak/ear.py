@@ -24,11 +24,11 @@ class Lost(Wrong):
 
 
 class Ear:
-    """`name` is the client's, `share` its server's; `exact` where the stream of a call carries that call's alone, `level`
+    """`name` is the client's, `backend` and `share` its server's; `exact` where the stream of a call carries that call's alone, `level`
     what a session begins with; without sessions each call has its own."""
 
-    def __init__(self, name, share, exact, level=None):
-        self.name, self.share, self.exact = name, share, exact
+    def __init__(self, name, backend, share, exact, level=None):
+        self.name, self.backend, self.share, self.exact = name, backend, share, exact
         self.owners, self.levels, self.steps, self.last, self.ended = {}, {}, {}, {}, set()
         self.logged, self.asked, self.questions = set(), set(), set()
         self.uris, self.updated, self.level, self.left, self.logs_apart = {}, {}, level, False, True
@@ -111,4 +111,5 @@ class Ear:
         # on one channel any running call of the session may carry what another one asks
         mixed = call is not None and call != owner and self.exact
         if owner.rsplit(".", 1)[0] != self.name or mixed:
-            raise Wrong(f"{self.name} ({self.share}) got what is {owner}'s (the call was {call}): {what}")
+            levels = {one: self.levels.get(one, "-") for one in (owner, call)}
+            raise Wrong(f"{self.name} at {self.backend} ({self.share}) got what is {owner}'s (the call was {call}; levels {levels}): {what}")

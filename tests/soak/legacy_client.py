@@ -35,7 +35,7 @@ class LegacyClient(Client):
             self.share, self.backend = "session", f"{self.backend.rsplit('-', 1)[0]}-session"
             self.names, self.uris = f"{self.backend}__", f"{self.backend}+"
         self.capabilities = CAPABILITIES if self.dice.random() < 0.75 else {}
-        self.ear = Ear(self.name, self.share, exact=self.at_http or self.at_modern, level="debug")
+        self.ear = Ear(self.name, self.backend, self.share, exact=self.at_http or self.at_modern, level="debug")
         # on a channel of its own alone, a log message is the session's: the server says of no call that it belongs to it
         self.ear.logs_apart = self.at_http or self.share != "session"
         self.calls, self.listens, self.refused = {}, self.whole, set()

@@ -31,7 +31,7 @@ class ModernClient(Client):
     def __init__(self, world, user, number):
         super().__init__(world, user, number)
         self.capabilities = CAPABILITIES if self.dice.random() < 0.75 else {}
-        self.ear = Ear(self.name, self.share, exact=True)
+        self.ear = Ear(self.name, self.backend, self.share, exact=True)
         self.path, self.listens, self.used = f"/mcp/{self.backend}", [], []
         self.on_socket, self.exchanges = self.dice.random() < SOCKET, None
 
@@ -176,7 +176,9 @@ class ModernClient(Client):
             if error.get("code") != -32601:
                 raise Wrong(f"{self.who()} pinged: {error}")
             return
-        response = await request(self.world.port, self.dice.choice(("GET", "DELETE")), self.path, self.headers)
+        # without its version, a GET is one of an old client that wants HTTP+SSE
+        headers = {**self.headers, "MCP-Protocol-Version": VERSION}
+        response = await request(self.world.port, self.dice.choice(("GET", "DELETE")), self.path, headers)
         response.close()
         if response.status != 405:
             raise Wrong(f"{self.who()}: GET or DELETE without a session: {response.status}")
