@@ -7,7 +7,13 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::{body::Incoming, client::conn::http1::SendRequest};
 use hyper_util::rt::TokioIo;
-use tokio::{net::TcpStream, task::JoinSet};
+use rustls::pki_types::ServerName;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    task::JoinSet,
+};
+use tokio_rustls::TlsConnector;
 
 /// The handshake of a session.
 pub(crate) const HELLO: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
@@ -25,14 +31,33 @@ pub(crate) struct Endpoint {
     pub(crate) port: u16,
     pub(crate) path: String,
     headers: HeaderMap,
+    tls: Option<TlsConnector>,
+}
+
+async fn connect(port: u16) -> Result<TcpStream> {
+    let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 // === impl Connection ===
 
 impl Connection {
+    /// A connection of plain HTTP.
     pub(crate) async fn open(port: u16) -> Result<Self> {
-        let stream = TcpStream::connect(("127.0.0.1", port)).await?;
-        stream.set_nodelay(true)?;
+        Self::on(connect(port).await?).await
+    }
+
+    /// A connection for requests to this endpoint.
+    pub(crate) async fn to(endpoint: &Endpoint) -> Result<Self> {
+        let stream = connect(endpoint.port).await?;
+        match &endpoint.tls {
+            None => Self::on(stream).await,
+            Some(tls) => Self::on(tls.connect(ServerName::try_from("127.0.0.1")?, stream).await?).await,
+        }
+    }
+
+    async fn on(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Result<Self> {
         let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         let mut driver = JoinSet::new();
         driver.spawn(async move {
@@ -96,7 +121,12 @@ impl Endpoint {
         if let Some(token) = token {
             headers.insert("authorization", format!("Bearer {token}").parse()?);
         }
-        Ok(Self { port, path: path.to_owned(), headers })
+        Ok(Self { port, path: path.to_owned(), headers, tls: None })
+    }
+
+    /// The endpoint over TLS.
+    pub(crate) fn over(self, tls: TlsConnector) -> Self {
+        Self { tls: Some(tls), ..self }
     }
 
     /// The endpoint for calls of one tool by a client of 2026-07-28, which needs no session.

@@ -16,6 +16,8 @@ use crate::{
 pub(crate) enum Work {
     /// Answers 100 bytes.
     Small,
+    /// Answers 100 bytes to a client that speaks TLS.
+    Tls,
     /// Answers 100 kB.
     Large,
     /// Sends 20 progress notifications, then answers.
@@ -103,7 +105,7 @@ impl Work {
     /// The tool that is called.
     pub(crate) fn tool(self) -> &'static str {
         match self {
-            Self::Small | Self::Session => "pass",
+            Self::Small | Self::Tls | Self::Session => "pass",
             Self::Large => "large",
             Self::Notes => "notes",
         }

@@ -35,8 +35,16 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const ROUNDS: usize = 5;
 
 /// What is measured, and at how many calls at once.
-const LOADS: [(Work, usize); 6] =
-    [(Work::Small, 1), (Work::Small, 16), (Work::Small, 64), (Work::Large, 16), (Work::Notes, 16), (Work::Session, 1)];
+const LOADS: [(Work, usize); 8] = [
+    (Work::Small, 1),
+    (Work::Small, 16),
+    (Work::Small, 64),
+    (Work::Tls, 1),
+    (Work::Tls, 16),
+    (Work::Large, 16),
+    (Work::Notes, 16),
+    (Work::Session, 1),
+];
 
 /// How the bench was called; cargo adds `--bench`.
 #[derive(Parser)]

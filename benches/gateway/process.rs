@@ -139,9 +139,13 @@ impl Gateway {
 
     /// Waits until it answers: it listens some time before.
     pub(crate) async fn answering(&mut self) -> Result<()> {
+        self.answering_at(&Endpoint::new(self.port, "/healthz", None)?).await
+    }
+
+    /// The same for one that is asked at this endpoint.
+    pub(crate) async fn answering_at(&mut self, healthz: &Endpoint) -> Result<()> {
         self.process.listening(self.port).await?;
-        let endpoint = Endpoint::new(self.port, "/healthz", None)?;
-        let response = Connection::open(self.port).await?.send(&endpoint, Method::GET, Bytes::new()).await?;
+        let response = Connection::to(healthz).await?.send(healthz, Method::GET, Bytes::new()).await?;
         ensure!(response.status() == StatusCode::OK, "/healthz: {}", response.status());
         Ok(())
     }

@@ -1,6 +1,11 @@
-//! The fast backend behind HTTPS, with a certificate of its own making and HTTP/2 for clients that offer it.
+//! TLS: certificates of the bench's own making, clients that trust one, and the fast backend behind HTTPS, with HTTP/2 for
+//! clients that offer it.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use anyhow::Result;
 use axum::Router;
@@ -10,20 +15,30 @@ use hyper_util::{
     server::conn::auto,
     service::TowerToHyperService,
 };
-use rustls::{ServerConfig, crypto::aws_lc_rs, pki_types::PrivatePkcs8KeyDer};
+use rustls::{
+    ClientConfig, RootCertStore, ServerConfig,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, PrivatePkcs8KeyDer},
+};
 use tokio::{
     net::{TcpListener, TcpStream},
     task::JoinSet,
 };
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::peers::{Era, router};
+
+/// A certificate for this machine, as files that servers are given.
+pub(crate) struct Certificate {
+    pub(crate) pem: PathBuf,
+    pub(crate) key: PathBuf,
+    der: CertificateDer<'static>,
+}
 
 /// Serves the older version on a port of loopback until it is killed; writes the certificate to this file first.
 pub(crate) async fn serve(port: u16, certificate: &Path) -> Result<()> {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
-    let written = STANDARD.encode(made.cert.der());
-    fs::write(certificate, format!("-----BEGIN CERTIFICATE-----\n{written}\n-----END CERTIFICATE-----\n"))?;
+    fs::write(certificate, pem("CERTIFICATE", made.cert.der()))?;
     let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
     let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
     let config = config.with_safe_default_protocol_versions()?.with_no_client_auth();
@@ -47,4 +62,31 @@ async fn connection(acceptor: TlsAcceptor, stream: TcpStream, app: Router) {
     let Ok(stream) = acceptor.accept(stream).await else { return };
     let service = TowerToHyperService::new(app);
     let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+}
+
+fn pem(label: &str, der: &[u8]) -> String {
+    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", STANDARD.encode(der))
+}
+
+// === impl Certificate ===
+
+impl Certificate {
+    /// Makes one, with its files in this folder.
+    pub(crate) fn make(folder: &Path) -> Result<Self> {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
+        let der = made.cert.der().clone();
+        let (file, key) = (folder.join("tls.pem"), folder.join("tls.key"));
+        fs::write(&file, pem("CERTIFICATE", &der))?;
+        fs::write(&key, pem("PRIVATE KEY", &made.signing_key.serialize_der()))?;
+        Ok(Self { pem: file, key, der })
+    }
+
+    /// A client that trusts it, and speaks HTTP/1.1.
+    pub(crate) fn trusting(&self) -> Result<TlsConnector> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.der.clone())?;
+        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+        let config = config.with_safe_default_protocol_versions()?.with_root_certificates(roots);
+        Ok(TlsConnector::from(Arc::new(config.with_no_client_auth())))
+    }
 }

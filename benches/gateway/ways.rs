@@ -13,6 +13,7 @@ use crate::{
     load::{self, Batch, Work},
     peers::Era,
     process::{Gateway, Process, START, children, cpu_time, free_port, this_program},
+    secure::Certificate,
     servers::{Server, Servers},
 };
 
@@ -74,7 +75,7 @@ impl Bed {
         let plain = Endpoint::new(port, "/mcp", None)?;
         ways.extend(Way::http(DIRECT_WAY, &plain, "", (Vec::new(), behind), &ALL).await?);
         if Path::new(NGINX).exists() {
-            let (nginx, listens) = start_nginx(folder.path(), port).await?;
+            let (nginx, listens) = start_nginx(folder.path(), port, None).await?;
             let between = [vec![nginx.id()], children(nginx.id())?].concat();
             let endpoint = Endpoint::new(listens, "/mcp", None)?;
             ways.extend(Way::http(NGINX_WAY, &endpoint, "", (between, behind), &ALL).await?);
@@ -87,6 +88,10 @@ impl Bed {
         let (floors, through) =
             start_reading_floors(folder.path(), [(port, behind), (modern_port, behind_modern)]).await?;
         ways.extend(through);
+
+        let (through, secured) = tls_ways(program, folder.path(), (port, behind)).await?;
+        ways.extend(through);
+        parts.extend(secured);
 
         let (gateway, key) = start_gateway(program, folder.path(), &servers).await?;
         let between = vec![gateway.process.id()];
@@ -166,6 +171,42 @@ async fn merged_ways(merged: &Endpoint, between: &[u32], [legacy, modern]: [Back
     Ok(ways)
 }
 
+/// nginx and another gateway, each of which ends TLS before the legacy server on this port, and the ways through them.
+async fn tls_ways(
+    program: &Path,
+    folder: &Path,
+    (backend, behind): (u16, Backend),
+) -> Result<(Vec<Way>, Vec<Process>)> {
+    let folder = folder.join("tls");
+    fs::create_dir(&folder)?;
+    let certificate = Certificate::make(&folder)?;
+    let (mut ways, mut parts) = (Vec::new(), Vec::new());
+    if Path::new(NGINX).exists() {
+        let (nginx, port) = start_nginx(&folder, backend, Some(&certificate)).await?;
+        let between = [vec![nginx.id()], children(nginx.id())?].concat();
+        let endpoint = Endpoint::new(port, "/mcp", None)?.over(certificate.trusting()?);
+        ways.extend(Way::http(NGINX_WAY, &endpoint, "", (between, behind), &[Work::Tls]).await?);
+        parts.push(nginx);
+    }
+    let config = format!(
+        "[tls]\ncert_file = {:?}\nkey_file = {:?}\nhttp_listen = \"127.0.0.1:{}\"\n\
+         [servers.fast]\nurl = \"http://127.0.0.1:{backend}/mcp\"\n",
+        certificate.pem,
+        certificate.key,
+        free_port()?
+    );
+    fs::write(folder.join("lockkeeper.toml"), config)?;
+    let mut gateway = Gateway::start(program, &folder)?;
+    let healthz = Endpoint::new(gateway.port, "/healthz", None)?.over(certificate.trusting()?);
+    gateway.answering_at(&healthz).await.with_context(|| log(&folder, "gateway.log"))?;
+    let key = Gateway::create_key(program, &folder)?;
+    let endpoint = Endpoint::new(gateway.port, "/mcp", Some(&key))?.over(certificate.trusting()?);
+    let between = vec![gateway.process.id()];
+    ways.extend(Way::http("gateway, /mcp, legacy", &endpoint, "fast__", (between, behind), &[Work::Tls]).await?);
+    parts.push(gateway.process);
+    Ok((ways, parts))
+}
+
 async fn start_gateway(program: &Path, folder: &Path, servers: &Servers) -> Result<(Gateway, String)> {
     fs::write(folder.join("lockkeeper.toml"), servers.config()?)?;
     let mut gateway = Gateway::start(program, folder)?;
@@ -174,11 +215,15 @@ async fn start_gateway(program: &Path, folder: &Path, servers: &Servers) -> Resu
     Ok((gateway, key))
 }
 
-async fn start_nginx(folder: &Path, backend: u16) -> Result<(Process, u16)> {
+async fn start_nginx(folder: &Path, backend: u16, tls: Option<&Certificate>) -> Result<(Process, u16)> {
     let port = free_port()?;
     let (config, own) = (folder.join("nginx.conf"), folder.display());
     let text = include_str!("nginx.conf");
     let text = text.replace("@FOLDER@", &own.to_string()).replace("@WORKERS@", &NGINX_WORKERS.to_string());
+    let tls = tls.map_or_else(String::new, |tls| {
+        format!(" ssl; ssl_certificate {}; ssl_certificate_key {}", tls.pem.display(), tls.key.display())
+    });
+    let text = text.replace("@TLS@", &tls);
     fs::write(&config, text.replace("@PORT@", &port.to_string()).replace("@BACKEND@", &backend.to_string()))?;
     let mut command = Command::new(NGINX);
     command.arg("-p").arg(folder).arg("-e").arg(folder.join("nginx.log")).arg("-c").arg(&config);
@@ -221,7 +266,7 @@ impl Way {
         for work in works {
             let endpoint = match work {
                 Work::Session => endpoint.clone(),
-                _ => endpoint.with_session(&mut Connection::open(endpoint.port).await?).await.context(name)?,
+                _ => endpoint.with_session(&mut Connection::to(endpoint).await?).await.context(name)?,
             };
             let tool = format!("{prefix}{}", work.tool());
             let traffic = Traffic::Http { endpoint, era: Era::Legacy, tool, connections: Vec::new() };
@@ -264,7 +309,7 @@ impl Way {
     pub(crate) async fn run(&mut self, at_once: usize, length: Duration) -> Result<Batch> {
         if let Traffic::Http { endpoint, connections, .. } = &mut self.traffic {
             while connections.len() < at_once {
-                connections.push(Connection::open(endpoint.port).await?);
+                connections.push(Connection::to(endpoint).await?);
             }
         }
         let (started, before) = (Instant::now(), self.cpu()?);
