@@ -5,7 +5,7 @@ import collections
 import socket
 
 from http1 import Connection, Gone, request
-from sources import KINDS, SPREADS, Source, Target, attackers
+from sources import KINDS, SPREADS, Source, Target, attackers, secured
 
 TICKS_PER_SECOND = 100
 # a generator that the scheduler delayed makes up for at most this many seconds
@@ -115,6 +115,8 @@ class ConnectionHolder(Attack):
 
     most, every = 1200, 2.0
     receive_buffer = None
+    # without a handshake, where the gateway speaks TLS
+    bare = False
 
     def begin(self, held):
         """Sends the first bytes."""
@@ -150,7 +152,8 @@ class ConnectionHolder(Attack):
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_buffer)
             connection.bind((source.bind, 0))
             await asyncio.wait_for(loop.sock_connect(connection, (self.context.target.host, self.context.target.port)), 10)
-            await loop.create_connection(lambda: HeldConnection(self, self.context, source), sock=connection)
+            handshake = {} if self.bare else secured(self.context.target)
+            await loop.create_connection(lambda: HeldConnection(self, self.context, source), sock=connection, **handshake)
         except (OSError, asyncio.TimeoutError) as error:
             connection.close()
             self.context.outcomes[f"no connection: {type(error).__name__}"] += 1

@@ -41,6 +41,7 @@ class SlowBodies(ConnectionHolder):
 
 class Silent(ConnectionHolder):
     name, what = "silent", "1,200 connections that send nothing"
+    bare = True
 
 
 class Idle(ConnectionHolder):
@@ -76,7 +77,7 @@ class OpenClose(Attack):
 
 class Garbage(ConnectionHolder):
     name, what = "garbage", "half a TLS hello, random bytes, half a request line, endless heads, then silence"
-    rate = 300
+    rate, bare = 300, True
 
     def begin(self, held):
         kinds = (

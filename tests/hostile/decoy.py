@@ -4,8 +4,13 @@ The latency of clients beside an attack is compared with their latency beside th
 """
 
 import asyncio
+import os
 import resource
+import ssl
 import sys
+from pathlib import Path
+
+from sources import TLS
 
 ANSWER = b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 2\r\n\r\n{}"
 
@@ -26,7 +31,11 @@ class Decoy(asyncio.Protocol):
 
 
 async def main(port):
-    server = await asyncio.get_running_loop().create_server(Decoy, "127.0.0.1", port, backlog=1024)
+    context = None
+    if pem := os.environ.get(TLS):
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(pem, Path(pem).with_suffix(".key"))
+    server = await asyncio.get_running_loop().create_server(Decoy, "127.0.0.1", port, backlog=1024, ssl=context)
     print("ready", flush=True)
     await server.serve_forever()
 

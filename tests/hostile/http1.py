@@ -5,6 +5,8 @@ import collections
 import re
 import socket
 
+from sources import secured
+
 # ip(7); Python names it from 3.12 on.
 IP_BIND_ADDRESS_NO_PORT = 24
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
@@ -55,7 +57,7 @@ class Connection(asyncio.Protocol):
             end.setsockopt(socket.SOL_IP, IP_BIND_ADDRESS_NO_PORT, 1)
             end.bind((source.bind, 0))
             await loop.sock_connect(end, (target.host, target.port))
-            return (await loop.create_connection(cls, sock=end))[1]
+            return (await loop.create_connection(cls, sock=end, **secured(target)))[1]
         except BaseException:
             end.close()
             raise

@@ -8,6 +8,9 @@ An attack comes from `one` address or from `many`. Attackers and other clients h
 says otherwise.
 """
 
+import functools
+import os
+import ssl
 from dataclasses import dataclass
 
 KINDS = ("loopback", "network", "proxy")
@@ -17,6 +20,20 @@ MANY = 1000
 NETWORK_SERVER = "198.19.255.254"
 NETWORK = "198.18.0.0/15"
 PUBLIC = "gateway.test"
+# the certificate of a gateway that is attacked over TLS
+TLS = "LOCKKEEPER_HOSTILE_TLS"
+
+
+@functools.cache
+def trusting():
+    """How clients shake hands: None over plain HTTP."""
+    pem = os.environ.get(TLS)
+    return ssl.create_default_context(cafile=pem) if pem else None
+
+
+def secured(target):
+    """The arguments of `create_connection` for TLS, if the gateway speaks it."""
+    return {"ssl": trusting(), "server_hostname": target.authority, "ssl_handshake_timeout": 20} if trusting() else {}
 
 
 @dataclass(frozen=True)

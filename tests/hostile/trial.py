@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gateway import Gateway, free_port
 from usage import Usage
-from sources import PUBLIC
+from sources import PUBLIC, TLS
 
 HERE = Path(__file__).resolve().parent
 DESCRIPTORS = 1024
@@ -136,6 +136,10 @@ def gateway_for(binary, kind, folder, servers=""):
     config = folder / "lockkeeper.toml"
     config.write_text(CONFIG.replace("[limits]", servers + "[limits]") + (PROXY if kind == "proxy" else ""))
     gateway = Gateway(binary, config, folder, free_port())
+    if pem := os.environ.get(TLS):
+        gateway.secured = True
+        files = f'cert_file = "{pem}"\nkey_file = "{Path(pem).with_suffix(".key")}"\nhttp_listen = "127.0.0.1:{free_port()}"'
+        config.write_text(f"{config.read_text()}\n[tls]\n{files}\n")
     gateway.address = "0.0.0.0" if kind == "network" else "127.0.0.1"
     gateway.launcher = ["prlimit", f"--nofile={DESCRIPTORS}:{DESCRIPTORS}"]
     return gateway

@@ -11,18 +11,10 @@ import time
 import urllib.request
 from pathlib import Path
 
+from certificates import certificate
 from gateway import free_port
 
 EXTERNAL_ID, EXTERNAL_KEY = "kid-1", "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W"
-
-
-def certificate(folder):
-    """A certificate for `localhost` that signs itself, which clients pin."""
-    pem, key = folder / "authority.pem", folder / "authority.key"
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
-    command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out", pem]
-    subprocess.run(command, check=True, capture_output=True)
-    return pem, key
 
 
 class QuietServer(http.server.ThreadingHTTPServer):

@@ -37,6 +37,8 @@ class Gateway:
         self.configured = ["--config", str(config)] if config else []
         self.data, self.log, self.process = self.folder / "data", self.folder / "gateway.log", None
         self.url, self.address = f"http://127.0.0.1:{port}", "127.0.0.1"
+        # it speaks TLS itself, so that it is asked by its socket
+        self.secured = False
         # what starts the binary, such as `prlimit`; it must become the binary
         self.launcher = []
         self.environment = {}
@@ -112,6 +114,9 @@ class Gateway:
             time.sleep(0.2)
 
     def answers(self):
+        if self.secured:
+            command = [self.binary, "healthcheck", "--data-dir", str(self.data)]
+            return subprocess.run(command, cwd=self.folder, capture_output=True, check=False).returncode == 0
         try:
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
             connection.request("GET", "/healthz")
