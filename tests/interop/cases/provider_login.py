@@ -187,17 +187,18 @@ if Path("/usr/bin/chromium").exists():
         walked = [HARNESS / "provider_browser.mjs", gateway.url, issuer, authorize(client)]
         equal(subprocess.run(["node", *map(str, walked)], timeout=300).returncode, 0)
 # the people of the checks that follow, each with an app; whoever is of no listed domain is let in by groups
-groups = {"fay@partner.example": "staff,writers", "gil@partner.example": "staff", "hal@partner.example": "staff"}
+groups = {"fay@partner.example": "staff,writers", "gil@partner.example": "staff", "hal@partner.example": "staff", "ida@partner.example": "staff"}
 for person, of in groups.items():
     at_provider("groups", name=person, of=of)
-dora, dan, eve, fay, gil, hal = (joins(name) for name in ("dora", "dan", "eve", *groups))
+dora, dan, eve, fay, gil, hal, ida = (joins(name) for name in ("dora", "dan", "eve", *groups))
 narrow = {"fay": joins("fay@partner.example", scope="mcp:notes"), "hal": joins("hal@partner.example", scope="mcp:demo")}
 calls = {"fay": Counting(fay, "notes__countdown"), "gil": Counting(gil, "demo__countdown")}
 equal([seen_by(app) for app in (fay, gil, hal, narrow["fay"])], [["demo", "notes"], ["demo"], ["demo"], ["notes"]])
 at_provider("leave", name="dora")
 at_provider("disable", name="dan")
-for person, of in zip(groups, ("staff", "", "staff,writers")):
+for person, of in zip(groups, ("staff", "", "staff,writers"), strict=False):
     at_provider("groups", name=person, of=of)
+at_provider("groups", name="ida@partner.example")
 assert all(works(app) for app in (dora, dan, gil)), "the provider is asked at intervals"
 with check("who leaves the provider loses the apps at the gateway when the provider is asked next"):
     until("the token ends", lambda: not works(dora))
@@ -223,11 +224,13 @@ with check("who joins a group has its servers in connected apps, but for those t
     until("the account opens more", lambda: opened("hal@partner.example") == ["demo", "notes"])
     until("the app sees them", lambda: seen_by(hal) == ["demo", "notes"], seconds=5)
     equal(seen_by(narrow["hal"]), ["demo"])
-with check("what the provider confirms goes on for longer than `trust`; one that is down ends nothing before it is over"):
+with check("what the provider confirms goes on for longer than `trust`, and what it does not say ends; one that is down ends nothing before it is over"):
     begun = time.monotonic()
     while time.monotonic() < begun + 70:
         assert works(eve), f"after {time.monotonic() - begun:.0f} s"
         time.sleep(1)
+    assert not works(ida), "an account is not confirmed by an answer that leaves out what let the person in"
+    is_refused("ida@partner.example", "Your account has no access here")
     provider.kill()
     provider.wait()
     down = time.monotonic()
