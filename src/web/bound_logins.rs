@@ -97,8 +97,8 @@ impl WebState {
         }
     }
 
-    /// Notes that the provider vouches for a person, with the rights of what it says. Returns true if nothing lets the person in
-    /// any more.
+    /// Notes that the provider vouches for a person, with the rights of what it says. An answer that leaves out what would let the
+    /// person in confirms nothing. Returns true if nothing lets the person in any more.
     async fn confirm(
         &self,
         login: &BoundLogin,
@@ -106,16 +106,21 @@ impl WebState {
         claims: Option<RenewedClaims>,
     ) -> Result<bool, OAuthError> {
         let keys = self.oauth.keys();
-        let Some(RenewedClaims { email, rights: AssertedRights::Known(by_tables) }) = claims else {
+        let Some(RenewedClaims { email, rights }) = claims else {
             keys.reconfirm(&login.key, None).await?;
             return Ok(false);
         };
+        let is_complete = matches!(rights, AssertedRights::Known(_));
+        let (AssertedRights::Known(by_tables) | AssertedRights::Partial(by_tables)) = rights;
         let address = email.as_deref().map_or(ClaimedAddress::Unsaid, ClaimedAddress::Verified);
         let given = keys.rights_of_person((&login.issuer, subject), address, by_tables).await?;
-        match &given {
-            Some(_) => keys.reconfirm(&login.key, given.as_ref()).await?,
-            None => keys.log_out_account(&login.key, &login.issuer).await?,
+        match (&given, is_complete) {
+            (Some(_), true) => keys.reconfirm(&login.key, given.as_ref()).await?,
+            (Some(_), false) => keys.reconfirm(&login.key, None).await?,
+            (None, true) => keys.log_out_account(&login.key, &login.issuer).await?,
+            // the person may be let in still: `trust` decides
+            (None, false) => {}
         }
-        Ok(given.is_none())
+        Ok(given.is_none() && is_complete)
     }
 }

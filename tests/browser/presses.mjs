@@ -10,16 +10,13 @@
 // Every check prints a line; the first that fails ends it with exit code 1.
 
 import assert from 'node:assert/strict';
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, request as send } from 'node:http';
-import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
+import { mkdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { chromium } from 'playwright-core';
 import { appsOf } from './app.mjs';
+import { freePort, gatewaysBehind, listen, proxy, say } from './gateways.mjs';
 import { photograph } from './photograph.mjs';
 import { protectedServer } from './protected.mjs';
 
@@ -42,19 +39,17 @@ const PRESSES = [0, 100, 200, 400];
 const SECRET = 'NOTES_KEY';
 const AT_PROVIDER = 'Log in with Example Corp';
 const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
-const folder = mkdtempSync(path.join(tmpdir(), 'lockkeeper-presses-'));
-const masterKey = randomBytes(32).toString('base64url');
-const programs = [];
 const app = await listen((request, response) => response.end('The app has its answer.'));
 const codes = [];
 app.server.on('request', (request) => codes.push(new URL(request.url, 'http://app').searchParams));
 let guarded;
 const guard = await listen((request, response) => guarded.answer(request, response));
 guarded = protectedServer(guard.origin);
-const front = await slow();
-const base = `http://127.0.0.1:${front.port}`;
+const front = await proxy(late);
+const base = front.origin;
 const provider = options.provider && (await openIdProvider());
-for (const number of options.replicas ? [1, 2] : [1]) await gateway(number);
+const gateways = await gatewaysBehind(front, { program: options.program, database: options.replicas, configuration: configuration() });
+const { run } = gateways;
 const { register, authorization, redeem } = await appsOf(base);
 const key = run(['keys', 'create', `key-${randomBytes(3).toString('hex')}`]).match(/lkk_\S+/)[0];
 const another = run(['keys', 'create', `bob-${randomBytes(3).toString('hex')}`, '--user', 'bob']).match(/lkk_\S+/)[0];
@@ -90,9 +85,9 @@ try {
   }
 } finally {
   await browser.close();
-  for (const program of programs) program.kill();
+  gateways.stop();
+  provider?.program.kill();
   for (const { server } of [app, guard, front]) server.close().closeAllConnections();
-  rmSync(folder, { recursive: true, force: true });
 }
 
 // Each button once more, some time after the first press, while its answer is on the way.
@@ -394,7 +389,7 @@ async function providerVisitedAgain() {
 async function signIn(page) {
   const form = page.locator('[name=login]');
   const next = page.getByRole('button', { name: 'Continue', exact: true });
-  const isThere = (url) => url.origin === provider;
+  const isThere = (url) => url.origin === provider.origin;
   await form.or(next).or(page.getByRole('button', { name: 'Approve' })).first().waitFor();
   while (isThere(new URL(page.url()))) {
     if (await form.isVisible()) {
@@ -695,78 +690,22 @@ async function connectApp(page, name) {
   await redeem(client, `${app.origin}/cb`, told.get('code'), request.verifier);
 }
 
-function run(args) {
-  return execFileSync(options.program, [...args, '--config', path.join(folder, '1.toml'), '--data-dir', path.join(folder, '1')], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
-}
-
-// A gateway whose public address is that of the proxy.
-async function gateway(number) {
-  const port = await freePort();
-  const replica = options.replicas ? `database = "${options.replicas}"\n[replica]\nlisten = "127.0.0.1:${await freePort()}"\n` : '';
-  const login = provider ? `[login.corp]\nissuer = "${provider}"\nclient_id = "lockkeeper"\nclient_secret = "a secret: + and %"\nlabel = "Example Corp"\ndomains = ["example.com"]\n` : '';
+function configuration() {
+  const login = provider ? `[login.corp]\nissuer = "${provider.origin}"\nclient_id = "lockkeeper"\nclient_secret = "a secret: + and %"\nlabel = "Example Corp"\ndomains = ["example.com"]\n` : '';
   // nobody answers at the second: its pages are for people, whatever it does
-  const servers = `[servers.github]\nurl = "${guard.origin}/mcp"\nauth = "oauth"\n[servers.notes]\nurl = "http://127.0.0.1:9/mcp"\nheaders = { X-Key = "\${secret:${SECRET}}" }\n`;
-  writeFileSync(path.join(folder, `${number}.toml`), `listen = "127.0.0.1:${port}"\npublic_url = "${base}"\n${replica}${servers}${login}`);
-  // replicas have one master key
-  mkdirSync(path.join(folder, `${number}`), { mode: 0o700 });
-  writeFileSync(path.join(folder, `${number}`, 'master.key'), masterKey, { mode: 0o600 });
-  const own = ['--config', path.join(folder, `${number}.toml`), '--data-dir', path.join(folder, `${number}`)];
-  const program = spawn(options.program, ['serve', ...own], { stdio: 'ignore' });
-  programs.push(program);
-  for (let tries = 0; ; tries += 1) {
-    assert.ok(tries < 300 && program.exitCode === null, 'the gateway listens');
-    const is_there = await new Promise((resolve) => {
-      const socket = connect(port, '127.0.0.1', () => resolve(socket.destroy() && true)).on('error', () => resolve(false));
-    });
-    if (is_there) break;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  front.ports.push(port);
+  return `[servers.github]\nurl = "${guard.origin}/mcp"\nauth = "oauth"\n[servers.notes]\nurl = "http://127.0.0.1:9/mcp"\nheaders = { X-Key = "\${secret:${SECRET}}" }\n${login}`;
 }
 
 // The OpenID provider, at another site than the gateway.
 async function openIdProvider() {
   const port = await freePort();
   const program = spawn(process.execPath, [options.provider, `${port}`, base], { stdio: ['ignore', 'pipe', 'inherit'] });
-  programs.push(program);
   await new Promise((resolve, reject) => program.stdout.once('data', resolve) && program.once('exit', reject));
-  return `http://localhost:${port}`;
+  return { program, origin: `http://localhost:${port}` };
 }
 
-// A proxy whose answers are late, and which drops its request when the browser goes away.
-async function slow() {
-  const ports = [];
-  let turn = 0;
-  const { server, port } = await listen((asked, answer) => {
-    const to = ports[(turn += 1) % ports.length];
-    const own = send({ port: to, host: '127.0.0.1', method: asked.method, path: asked.url, headers: asked.headers }, (got) => {
-      const chunks = [];
-      got.on('data', (chunk) => chunks.push(chunk)).on('end', () => {
-        const is_callback = /^\/oauth\/(upstream|login)\/callback/.test(asked.url);
-        const is_page = is_callback || (asked.method === 'POST' && !asked.url.startsWith('/oauth/token'));
-        setTimeout(() => answer.writeHead(got.statusCode, got.rawHeaders).end(Buffer.concat(chunks)), is_page ? LATE : 0);
-      });
-    });
-    own.on('error', () => answer.destroy());
-    answer.on('close', () => own.destroy());
-    asked.pipe(own);
-  });
-  return { server, port, ports };
-}
-
-async function listen(handler) {
-  const server = createServer(handler);
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address();
-  return { server, port, origin: `http://127.0.0.1:${port}` };
-}
-
-async function freePort() {
-  const { server, port } = await listen(() => {});
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
-function say(text) {
-  console.log(`ok - ${text}`);
+// What a press waits for is late.
+function late({ method, url }) {
+  const isCallback = /^\/oauth\/(upstream|login)\/callback/.test(url);
+  return isCallback || (method === 'POST' && !url.startsWith('/oauth/token')) ? LATE : 0;
 }

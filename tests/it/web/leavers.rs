@@ -155,6 +155,26 @@ async fn up_031_groups_that_change_at_the_provider_change_the_rights_at_the_next
 }
 
 #[tokio::test]
+async fn up_031_an_answer_without_what_lets_the_person_in_confirms_nothing() {
+    let staff = People::Listed { domains: Vec::new(), groups: vec!["staff".to_owned()], subjects: Vec::new() };
+    let rules = vec![LoginRule { people: staff, rights: Rights::all_backends() }];
+    let (site, provider) = Site::with_provider(LoginProvider { rules, ..OpenIdProvider::spec() }).await;
+    provider.script().issues_refresh_tokens = true;
+    provider.script().person.insert("groups".to_owned(), json!(["staff"]));
+    connect(&site, &provider).await;
+    // many providers leave the claim out for whoever is in no group any more
+    provider.script().user_info = json!({ "sub": "s-1", "email": "ann@example.com", "email_verified": true });
+    for _ in 0..13 {
+        site.clock.advance(Duration::from_hours(12));
+        assert_eq!(site.web.renew_logins().await.unwrap(), 0);
+        assert_eq!((ended(&site).await, grants(&site).await), (0, 1));
+    }
+    site.clock.advance(Duration::from_hours(12));
+    assert_eq!(site.web.renew_logins().await.unwrap(), 0);
+    assert_eq!((ended(&site).await, grants(&site).await), (1, 0));
+}
+
+#[tokio::test]
 async fn up_031_a_bound_login_stays_bound_and_ends_with_trust_where_nobody_answers() {
     let spec = LoginProvider { session: LoginSession::Bound, trust: DAY, ..OpenIdProvider::spec() };
     let (site, provider) = Site::with_provider(spec).await;
