@@ -23,6 +23,6 @@ pub use self::{
     dependencies::OpenIdDeps,
     error::{OpenIdError, TokenProblem},
     pending_login::{LoginAnswer, ProviderPrompt},
-    person::{ClaimDoubts, Logout, Person},
-    providers::{FinishedLogin, LoginStart, Providers, Renewal, RenewedClaims},
+    person::{ClaimDoubts, Logout, Person, RenewedClaims},
+    providers::{FinishedLogin, LoginStart, Providers, Renewal},
 };

@@ -35,13 +35,21 @@ pub struct AssertedAccount {
     pub rights: AssertedRights,
 }
 
-/// Rights of a person, as far as an assertion tells; `None` if no rule lets the person in.
+/// Rights of a person, as far as a provider's claims tell; `None` if no rule lets the person in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AssertedRights {
-    /// It has all that the rules ask for: these are the rights from now on.
+    /// They have all that the rules ask for: these are the rights from now on.
     Known(Option<Rights>),
-    /// It lacks a claim that a rule asks for: whoever has logged in keeps the rights of that login.
+    /// They lack a claim that a rule asks for: whoever has logged in keeps the rights of that login.
     Partial(Option<Rights>),
+}
+
+impl AssertedRights {
+    /// The same where a claim that is missing means that there is nothing to say, as at a login.
+    pub fn complete(self) -> Self {
+        let (Self::Known(rights) | Self::Partial(rights)) = self;
+        Self::Known(rights)
+    }
 }
 
 /// Verifies assertions.

@@ -70,9 +70,9 @@ impl RefreshAttempts {
             return RefreshOutcome::Over(stale(&old.ended(RefreshEnd::ClientIsUnknown)));
         }
         let error = match source.refresh((http, now), client, (old, token)).await {
-            Ok(tokens) => {
+            Ok(issued) => {
                 *self = Self::default();
-                return RefreshOutcome::Tokens(tokens);
+                return RefreshOutcome::Tokens(issued.tokens);
             }
             Err(error) => error,
         };

@@ -122,7 +122,7 @@ impl TokenSource {
         (http, now): (&OAuthHttp, Timestamp),
         client: AuthenticatedClient<'_>,
         (old, token): (&SavedTokens, &KeptSecret),
-    ) -> Result<SavedTokens, LoginError> {
+    ) -> Result<IssuedTokens, LoginError> {
         let oauth = self.client(client.client)?;
         let token = RefreshToken::new(token.expose().to_owned());
         let mut request = oauth.exchange_refresh_token(&token);
@@ -130,13 +130,15 @@ impl TokenSource {
             request = request.add_extra_param(name, value);
         }
         let response = request.request_async(&TokenExchange { http, now }).await.map_err(|error| self.failed(error))?;
-        let new = IssuedTokens::read(&response, TokenGrant::RefreshToken, now).tokens;
-        Ok(SavedTokens {
+        let IssuedTokens { tokens: new, id_token, refresh_life } =
+            IssuedTokens::read(&response, TokenGrant::RefreshToken, now);
+        let tokens = SavedTokens {
             refresh: new.refresh.or_else(|| old.refresh.clone()),
             scope: new.scope.or_else(|| old.scope.clone()),
             stepped_up: old.stepped_up.clone(),
             ..new
-        })
+        };
+        Ok(IssuedTokens { tokens, id_token, refresh_life })
     }
 
     /// Tokens of the client itself (RFC 6749 4.4), for these scopes; once more without any if they are refused.

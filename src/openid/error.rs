@@ -84,6 +84,9 @@ pub enum TokenProblem {
     /// The person logged in before the request for a fresh login.
     #[error("its login is from before the request for a new one")]
     Stale,
+    /// It came with the refresh of another person's login.
+    #[error("it is about another person")]
+    Subject,
     /// It is for another login.
     #[error("its nonce is another one")]
     Nonce,

@@ -89,8 +89,7 @@ impl ProviderClient<'_> {
             end: None,
             stepped_up: None,
         };
-        let tokens = self.source().refresh((&http, self.now), (&client).into(), (&old, &token)).await?;
-        Ok(IssuedTokens { tokens, id_token: None, refresh_life: None }.into())
+        Ok(self.source().refresh((&http, self.now), (&client).into(), (&old, &token)).await?.into())
     }
 
     /// Claims of the provider about this subject; `None` if it says nothing, or speaks of somebody else (Core 5.3.2).

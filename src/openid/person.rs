@@ -55,6 +55,15 @@ pub struct ClaimDoubts {
     pub groups_elsewhere: bool,
 }
 
+/// Claims about a person without a login.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RenewedClaims {
+    /// Email address, if it has verified it.
+    pub email: Option<String>,
+    /// Rights by the tables of the configuration.
+    pub rights: AssertedRights,
+}
+
 /// The claims of a person that the gateway uses.
 #[derive(Debug, Default)]
 pub(super) struct PersonClaims {

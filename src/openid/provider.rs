@@ -11,7 +11,7 @@ use super::{
     discovery::{self, ProviderMetadata},
     error::{OpenIdError, TokenProblem},
     exchange::{ProviderClient, ProviderTokens},
-    person::{Logout, Person, PersonClaims},
+    person::{Logout, Person, PersonClaims, RenewedClaims},
     provider_keys::ProviderKeys,
     signed_token::TokenHead,
     token_checks::{LoginClaims, LoginContext, TokenContext},
@@ -100,6 +100,42 @@ impl Provider {
             session: claims["sid"].as_str().map(str::to_owned),
             logged_in,
         })
+    }
+
+    /// What the response to a refresh token, and the user information, say of this subject; `None` if nothing. With an id token
+    /// that is as much as at a login, so that a claim which both leave out, such as the groups of whoever is in none any more, is
+    /// known to be empty.
+    pub(super) async fn renewed(
+        &self,
+        tokens: &ProviderTokens,
+        metadata: &ProviderMetadata,
+        subject: &str,
+    ) -> Option<RenewedClaims> {
+        let stated = match &tokens.id_token {
+            Some(token) => self.renewed_claims(token.expose(), metadata, subject).await,
+            None => None,
+        };
+        let lacks = stated.as_ref().is_none_or(|said| said.lack(&self.spec));
+        let more = if lacks { self.client(metadata, "").user_info(&tokens.access, subject).await } else { None };
+        let (said, is_complete) = match (stated, more.map(|more| PersonClaims::read(&more, &self.spec))) {
+            (None, None) => return None,
+            (None, Some(more)) => (more, false),
+            (Some(stated), Some(more)) => (stated.or(more), true),
+            // user information that did not come may have said it
+            (Some(stated), None) => (stated, !lacks || metadata.userinfo_endpoint.is_none()),
+        };
+        let rights = said.rights(subject, &self.spec);
+        Some(RenewedClaims { email: said.email, rights: if is_complete { rights.complete() } else { rights } })
+    }
+
+    /// The claims of an id token that came with a refresh; `None` if it is not valid.
+    async fn renewed_claims(&self, token: &str, metadata: &ProviderMetadata, subject: &str) -> Option<PersonClaims> {
+        let claims = self.claims(token, metadata).await.and_then(|claims| {
+            self.context().renewed_id_token(&claims, subject)?;
+            Ok(PersonClaims::read(&claims, &self.spec))
+        });
+        let provider = &self.spec.name;
+        claims.inspect_err(|error| tracing::warn!(provider, %error, "the id token of a refresh is not used")).ok()
     }
 
     /// The logout that a logout token reports.

@@ -8,7 +8,7 @@ use super::{
     dependencies::OpenIdDeps,
     error::{OpenIdError, TokenProblem},
     pending_login::{LIFETIME, LoginAnswer, PendingLogin, ProviderPrompt},
-    person::{Logout, Person, PersonClaims},
+    person::{Logout, Person, RenewedClaims},
     provider::Provider,
     signed_token,
     token_checks::LoginContext,
@@ -16,8 +16,7 @@ use super::{
 use crate::{
     fetch::FetchBudget,
     model::{
-        AssertedRights, AssertionVerifier, ClientId, ClientIp, IdentityAssertion, IdentityAssertions, LoginProvider,
-        LoginSession,
+        AssertionVerifier, ClientId, ClientIp, IdentityAssertion, IdentityAssertions, LoginProvider, LoginSession,
     },
     oauth_client::RefusalMeaning,
     support::{Digest, Secret, SpentDigests, limits::Buckets},
@@ -69,15 +68,6 @@ pub enum Renewal {
     },
     /// It is over.
     Ended,
-}
-
-/// Claims about a person without a login.
-#[derive(Debug, PartialEq, Eq)]
-pub struct RenewedClaims {
-    /// Email address, if it has verified it.
-    pub email: Option<String>,
-    /// Rights by the tables of the configuration.
-    pub rights: AssertedRights,
 }
 
 /// The providers; none by default. Cheap to clone.
@@ -234,14 +224,10 @@ impl Providers {
         let client = provider.client(&metadata, &redirect_uri);
         match client.refresh(&token).await {
             Ok(tokens) => {
-                let said = match provider.spec.session {
+                let claims = match provider.spec.session {
                     LoginSession::Bound => None,
-                    LoginSession::Independent => client.user_info(&tokens.access, subject).await,
+                    LoginSession::Independent => provider.renewed(&tokens, &metadata, subject).await,
                 };
-                let claims = said.map(|said| {
-                    let said = PersonClaims::read(&said, &provider.spec);
-                    RenewedClaims { rights: said.rights(subject, &provider.spec), email: said.email }
-                });
                 let token = inner.seal_token(issuer, tokens.refresh.as_ref().unwrap_or(&token))?;
                 Ok(Renewal::Continued { token, claims })
             }

@@ -82,6 +82,13 @@ impl TokenContext<'_> {
         Ok(at.map(|at| Timestamp::from_seconds(at).min(self.now)))
     }
 
+    /// Checks the claims of an id token that came with a refresh (Core 12.2). Its nonce, if it has one, is that of a login that
+    /// nobody remembers.
+    pub(super) fn renewed_id_token(self, claims: &Value, of: &str) -> Result<(), TokenProblem> {
+        self.common(claims)?;
+        if subject(claims)? == Some(of) { Ok(()) } else { Err(TokenProblem::Subject) }
+    }
+
     /// Checks the claims of a logout token.
     pub(super) fn logout_token(self, claims: &Value) -> Result<LogoutClaims<'_>, TokenProblem> {
         let expires = self.common(claims)?;

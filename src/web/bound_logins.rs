@@ -97,8 +97,9 @@ impl WebState {
         }
     }
 
-    /// Notes that the provider vouches for a person, with the rights of what it says. An answer that leaves out what would let the
-    /// person in confirms nothing. Returns true if nothing lets the person in any more.
+    /// Notes that the provider vouches for a person, with the rights of what it says. An answer that leaves out a claim by which
+    /// rights are given confirms nothing, since the person may have lost them: `trust` decides. Returns true if nothing lets the
+    /// person in any more.
     async fn confirm(
         &self,
         login: &BoundLogin,
@@ -110,17 +111,13 @@ impl WebState {
             keys.reconfirm(&login.key, None).await?;
             return Ok(false);
         };
-        let is_complete = matches!(rights, AssertedRights::Known(_));
-        let (AssertedRights::Known(by_tables) | AssertedRights::Partial(by_tables)) = rights;
+        let AssertedRights::Known(by_tables) = rights else { return Ok(false) };
         let address = email.as_deref().map_or(ClaimedAddress::Unsaid, ClaimedAddress::Verified);
         let given = keys.rights_of_person((&login.issuer, subject), address, by_tables).await?;
-        match (&given, is_complete) {
-            (Some(_), true) => keys.reconfirm(&login.key, given.as_ref()).await?,
-            (Some(_), false) => keys.reconfirm(&login.key, None).await?,
-            (None, true) => keys.log_out_account(&login.key, &login.issuer).await?,
-            // the person may be let in still: `trust` decides
-            (None, false) => {}
+        match &given {
+            Some(_) => keys.reconfirm(&login.key, given.as_ref()).await?,
+            None => keys.log_out_account(&login.key, &login.issuer).await?,
         }
-        Ok(given.is_none() && is_complete)
+        Ok(given.is_none())
     }
 }

@@ -65,6 +65,8 @@ pub(crate) struct Script {
     pub(crate) account: String,
     /// True if a grant of an account comes with a refresh token.
     pub(crate) issues_refresh_tokens: bool,
+    /// A refresh brings a new id token.
+    pub(crate) refreshes_id_token: bool,
     /// True if pages of other origins may read all answers (CORS).
     pub(crate) is_open_to_pages: bool,
     /// Claims of ID tokens about the person.
@@ -149,6 +151,7 @@ impl ScriptedAuthority {
             well_known,
             account: String::new(),
             issues_refresh_tokens: true,
+            refreshes_id_token: false,
             is_open_to_pages: true,
             person: Map::new(),
             claims: json!({}),

@@ -154,13 +154,25 @@ async fn up_031_groups_that_change_at_the_provider_change_the_rights_at_the_next
     assert_eq!(grants(&site).await, 0, "nothing lets the person in any more");
 }
 
+/// Everybody at the domain is let in, and `ops` administers.
+fn rules_by_domain_and_group() -> Vec<LoginRule> {
+    let listed = |domains: &[&str], groups: &[&str]| People::Listed {
+        domains: domains.iter().map(ToString::to_string).collect(),
+        groups: groups.iter().map(ToString::to_string).collect(),
+        subjects: Vec::new(),
+    };
+    vec![
+        LoginRule { people: listed(&["example.com"], &[]), rights: Rights::all_backends() },
+        LoginRule { people: listed(&[], &["ops"]), rights: Rights { admin: true, ..Rights::all_backends() } },
+    ]
+}
+
 #[tokio::test]
-async fn up_031_an_answer_without_what_lets_the_person_in_confirms_nothing() {
-    let staff = People::Listed { domains: Vec::new(), groups: vec!["staff".to_owned()], subjects: Vec::new() };
-    let rules = vec![LoginRule { people: staff, rights: Rights::all_backends() }];
-    let (site, provider) = Site::with_provider(LoginProvider { rules, ..OpenIdProvider::spec() }).await;
+async fn up_031_an_answer_without_a_claim_that_gives_rights_confirms_nothing() {
+    let spec = LoginProvider { rules: rules_by_domain_and_group(), ..OpenIdProvider::spec() };
+    let (site, provider) = Site::with_provider(spec).await;
     provider.script().issues_refresh_tokens = true;
-    provider.script().person.insert("groups".to_owned(), json!(["staff"]));
+    provider.script().person.insert("groups".to_owned(), json!(["ops"]));
     connect(&site, &provider).await;
     // many providers leave the claim out for whoever is in no group any more
     provider.script().user_info = json!({ "sub": "s-1", "email": "ann@example.com", "email_verified": true });
@@ -172,6 +184,41 @@ async fn up_031_an_answer_without_what_lets_the_person_in_confirms_nothing() {
     site.clock.advance(Duration::from_hours(12));
     assert_eq!(site.web.renew_logins().await.unwrap(), 0);
     assert_eq!((ended(&site).await, grants(&site).await), (1, 0));
+}
+
+#[tokio::test]
+async fn up_031_an_id_token_without_groups_ends_the_rights_that_groups_gave() {
+    let spec = LoginProvider { rules: rules_by_domain_and_group(), ..OpenIdProvider::spec() };
+    let (site, provider) = Site::with_provider(spec).await;
+    provider.script().issues_refresh_tokens = true;
+    provider.script().refreshes_id_token = true;
+    provider.script().person.insert("groups".to_owned(), json!(["ops"]));
+    connect(&site, &provider).await;
+    let administers = async || {
+        let account = site.oauth.keys().find_person(crate::kit::provider::ISSUER, "s-1").await.unwrap().unwrap();
+        site.oauth.keys().find(&account).await.unwrap().unwrap().rights.admin
+    };
+    let asked = async || {
+        site.clock.advance(Duration::from_hours(12));
+        site.web.renew_logins().await.unwrap()
+    };
+    assert_eq!(asked().await, 0);
+    assert!(administers().await);
+    // somebody else's id token says nothing
+    provider.script().claims = json!({ "sub": "s-2", "groups": [] });
+    provider.script().user_info = json!({ "sub": "s-1", "email": "ann@example.com", "email_verified": true });
+    assert_eq!(asked().await, 0);
+    assert!(administers().await);
+    provider.script().claims = json!({});
+    provider.script().person.remove("groups");
+    // user information that does not come may have the groups
+    provider.script().user_info = json!(null);
+    assert_eq!(asked().await, 0);
+    assert!(administers().await);
+    provider.script().user_info = json!({ "sub": "s-1", "email": "ann@example.com", "email_verified": true });
+    assert_eq!(asked().await, 0);
+    assert!(!administers().await);
+    assert_eq!((ended(&site).await, grants(&site).await), (0, 1), "the domain lets the person in");
 }
 
 #[tokio::test]

@@ -165,11 +165,16 @@ impl ScriptedAuthority {
                 if challenge != code.challenge || asked.get("redirect_uri") != code.redirect_uri {
                     return Err("invalid_grant");
                 }
-                let id_token = self.id_token(&code);
+                let id_token = self.id_token(&code.access, code.nonce.as_deref());
                 (code.access, id_token)
             }
             // each is good once
-            "refresh_token" => (issued.refresh.remove(asked.get("refresh_token")).ok_or("invalid_grant")?, None),
+            "refresh_token" => {
+                let access = issued.refresh.remove(asked.get("refresh_token")).ok_or("invalid_grant")?;
+                // its nonce may be absent (Core 12.2)
+                let id_token = if self.script().refreshes_id_token { self.id_token(&access, None) } else { None };
+                (access, id_token)
+            }
             "client_credentials" => {
                 let [account, client] = [client; 2].map(str::to_owned);
                 (Access { account, scope: asked.get("scope").to_owned(), client }, None)
@@ -195,11 +200,11 @@ impl ScriptedAuthority {
         Ok(answer)
     }
 
-    fn id_token(&self, code: &PendingCode) -> Option<String> {
+    fn id_token(&self, access: &Access, nonce: Option<&str>) -> Option<String> {
         let Kind::OpenId(clock) = &self.0.kind else { return None };
         let (now, script) = (clock.now().as_seconds(), self.script());
         let claims = json!({
-            "iss": self.issuer(), "sub": code.access.account, "aud": code.access.client, "nonce": code.nonce,
+            "iss": self.issuer(), "sub": access.account, "aud": access.client, "nonce": nonce,
             "iat": now, "exp": now + 300,
         });
         let claims = changed(changed(claims, &script.person), script.claims.as_object().unwrap());
