@@ -26,7 +26,7 @@ from scenarios.place import SCENARIOS, Broken, binary
 
 # a scenario that hangs is ended after this
 SECONDS = 300
-MODULES = ("sessions", "clocks", "answers", "fences", "losses", "network", "leaving", "rows")
+MODULES = ("sessions", "clocks", "answers", "fences", "losses", "network", "leaving", "rights", "rows")
 
 
 def scenarios():
