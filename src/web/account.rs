@@ -106,7 +106,7 @@ fn rights(key: &ApiKey, groups: &Groups, now: Timestamp) -> pages::RightsItem {
         since: texts::ago(now.since(key.created)),
         given_by: given_by.clone(),
         changed,
-        ends: key.ends().map(|end| format!("in {}", texts::span(end.since(now)))),
+        ends: key.ends().map(|end| format!("in {}", texts::span_left(end.since(now)))),
         networks: key.networks.listed().map(|_| key.networks.to_string()),
     }
 }

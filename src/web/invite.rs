@@ -120,7 +120,7 @@ async fn asked(
         is_further: *invitee == Invitee::Existing,
         permissions: texts::rights(rights, &state.oauth.settings().backends.groups()),
         key_life: key_life.map(texts::span),
-        valid: texts::span(expires.since(state.clock.now())),
+        valid: texts::span_left(expires.since(state.clock.now())),
         present: present
             .as_ref()
             .map(|holder| pages::PresentPerson { name: holder.user_name(), key: holder.key.as_str() }),

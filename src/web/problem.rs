@@ -67,7 +67,7 @@ impl Problem {
             advice: vec![
                 "Check that you opened all of the link.",
                 "If you have accepted the invitation, log in with your API key.",
-                "Else ask the person who invited you for a new link.",
+                "Otherwise ask the person who invited you for a new link.",
             ],
             retry_after: None,
             reason: None,

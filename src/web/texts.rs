@@ -114,6 +114,16 @@ pub(super) fn span(duration: Duration) -> String {
     format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Time until a moment, to the nearest unit: a link for three days has three days left a minute later too.
+pub(super) fn span_left(duration: Duration) -> String {
+    span(match duration.as_secs() {
+        0..60 => duration,
+        60..3_600 => duration + Duration::from_secs(30),
+        3_600..86_400 => duration + Duration::from_mins(30),
+        _ => duration + Duration::from_hours(12),
+    })
+}
+
 /// Time since a moment, such as `5 minutes ago`.
 pub(super) fn ago(since: Duration) -> String {
     if since < Duration::from_mins(1) { "just now".to_owned() } else { format!("{} ago", span(since)) }
@@ -167,6 +177,8 @@ mod tests {
         assert_eq!(span(Duration::from_secs(1)), "1 second");
         assert_eq!(span(Duration::from_mins(90)), "1 hour");
         assert_eq!(span(Duration::from_hours(180 * 24)), "180 days");
+        assert_eq!(span_left(Duration::from_hours(72) - Duration::from_mins(5)), "3 days");
+        assert_eq!(span_left(Duration::from_mins(60) - Duration::from_secs(1)), "60 minutes");
         assert_eq!(ago(Duration::from_secs(59)), "just now");
         assert_eq!(ago(Duration::from_mins(5)), "5 minutes ago");
     }

@@ -287,7 +287,7 @@ async function somebodyElse(scripts) {
   assert.equal((await visit(here.page, link)).status(), 200);
   await here.page.getByText(`You are logged in here as ${bob}`).waitFor();
   if (!scripts) await photograph(here.page, options.out, 'invitation-somebody-else');
-  await here.page.getByRole('link', { name: `Stay ${bob}` }).click();
+  await here.page.getByRole('link', { name: `Stay logged in as ${bob}` }).click();
   await here.page.getByRole('heading', { name: bob, exact: true }).waitFor();
   assert.ok(!users().includes(name), 'nobody is made');
 

@@ -261,7 +261,7 @@ async function invitationVisitedAgain() {
   await page.goto(second.link);
   await page.getByText(`You are logged in here as ${name}`).waitFor();
   await photograph(page, options.out, 'invitation-logged-in');
-  await page.getByRole('link', { name: `Stay ${name}` }).click();
+  await page.getByRole('link', { name: `Stay logged in as ${name}` }).click();
   await page.getByText(name, { exact: true }).first().waitFor();
   await photograph(page, options.out, 'account-rights');
 

@@ -236,7 +236,7 @@ async fn oa_155_somebody_who_is_logged_in_is_told_and_chooses() {
     assert_eq!(browser.get("/account").await.heading(), "bob", "nobody is logged out without a click");
     assert_eq!(site.users().await, ["bob", "owner"]);
     let page = browser.get(&link).await;
-    assert!(page.body.contains(">Stay bob</a>"));
+    assert!(page.body.contains(">Stay logged in as bob</a>"));
     assert_eq!(browser.accept(&page).await.heading(), "Welcome, <span class=\"name\">ann</span>");
     assert_eq!(browser.get("/account").await.heading(), "ann");
     let bobs = site.oauth.keys().list().await.unwrap().into_iter().filter(|key| key.user.as_str() == "bob").count();
