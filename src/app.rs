@@ -18,14 +18,18 @@ mod machine;
 mod machine_memory;
 mod module_settings;
 mod outbound;
+mod outgoing;
+mod own_files;
 mod parts;
 pub mod private_proxies;
 mod reload;
 mod replica;
+mod run_record;
 mod server_cards;
 pub mod stack;
 mod stdio;
 mod stored_task_owners;
+mod this_process;
 mod tls;
 
 use std::{
@@ -47,7 +51,9 @@ use self::{
     outbound::{document_hosts, login_providers, upstream_client},
     parts::{Background, Parts},
     replica::{OpenDoor, ReplicaPart},
+    run_record::RecordGuard,
     stored_task_owners::StoredTaskOwners,
+    this_process::ThisProcess,
     tls::{TlsDeps, TlsPart},
 };
 pub use self::{
@@ -59,6 +65,7 @@ pub use self::{
     module_settings::{log_settings, master_key as master_key_source},
     private_proxies::RestrictedKeys,
     reload::{ReloadReport, Reloader},
+    run_record::{ForeignRecords, RunRecord, RunningGateways},
     stdio::StdioApp,
     tls::{CannotListen, Sockets},
 };
@@ -91,8 +98,9 @@ pub struct App {
     configured_url: Option<PublicUrl>,
     control: ControlFile,
     data_dir: PathBuf,
-    /// The folder is used by one gateway, and the database by one or by replicas.
-    locks: (DataLock, DatabaseClaim),
+    /// The folder is used by one gateway, which says so in a record, and the database by one or by replicas.
+    locks: (RecordGuard, DataLock, DatabaseClaim),
+    process: ThisProcess,
     /// The listener for other replicas.
     door: Option<ReplicaDoor>,
     tls: Option<TlsPart>,
@@ -105,6 +113,7 @@ pub struct App {
 /// The parts that the others are built on.
 struct Foundation<'a> {
     config: &'a Config,
+    process: &'a ThisProcess,
     live: &'a LiveSettings,
     public_url: &'a PublicUrl,
     bound: SocketAddr,
@@ -142,6 +151,7 @@ impl App {
         let lock = lock(&config.data_dir)?;
         let storage = database::open(&config.database).await?;
         let claim = database::claim(&storage, &config).await?;
+        let process = ThisProcess::of(&config)?;
         let master = master_key(&config.master_key, &storage, &world).await?;
         let state_key = state_key(&master, &storage, &world).await?;
         let known = ServerRecords::load(&storage, &config.backends).await;
@@ -152,12 +162,11 @@ impl App {
         let upstream = upstream_client(&config, (&oauth, &storage), (&master, &public_url), &world)?;
         let deps = TlsDeps { config: &config, storage: &storage, master: &master, bound, world: &world };
         let tls = TlsPart::build(deps, plain).await?;
-        let control = ControlFile::new(bound, &public_url, Secret::new(world.random.token()));
-        let control = tls.as_ref().map_or(control.clone(), |tls| tls.reached_by(control));
-        control.write(&config.data_dir).context("the control file cannot be written")?;
+        let control = control_file(&config.data_dir, bound, &public_url, tls.as_ref(), &world)?;
         let (replicas, door) = replica::join((&storage, &live.budget), &config, &world.clock).await?;
         let foundation = Foundation {
             config: &config,
+            process: &process,
             live: &live,
             public_url: &public_url,
             bound,
@@ -182,7 +191,8 @@ impl App {
             configured_url: config.public_url,
             control,
             data_dir: config.data_dir,
-            locks: (lock, claim),
+            locks: (process.guard(), lock, claim),
+            process,
             door,
             tls,
             parts,
@@ -210,6 +220,15 @@ impl App {
     /// Gives the running gateway other servers.
     pub fn reloader(&self) -> Arc<Reloader> {
         Arc::clone(&self.reloader)
+    }
+
+    /// Leaves the records by which commands on this machine find the gateway, and looks in the background which of the configured
+    /// hosts can be reached.
+    pub fn announce(&self) -> anyhow::Result<()> {
+        self.process.announce().context("the record of this start cannot be written")?;
+        let (process, cancel) = (self.process.clone(), self.parts.cancel.clone());
+        self.parts.tracker.spawn(async move { cancel.run_until_cancelled(process.check_outgoing()).await });
+        Ok(())
     }
 
     /// Serves on a thread for each core until `signal`. Then it serves on for the configured delay, but is not ready;
@@ -292,6 +311,20 @@ async fn authorization_server(
     OAuth::open(storage.clone(), Arc::clone(&world.clock), Arc::clone(&world.random), settings).await
 }
 
+/// Writes the control file, with a token of its own.
+fn control_file(
+    data_dir: &Path,
+    bound: SocketAddr,
+    public_url: &PublicUrl,
+    tls: Option<&TlsPart>,
+    world: &World,
+) -> anyhow::Result<ControlFile> {
+    let control = ControlFile::new(bound, public_url, Secret::new(world.random.token()));
+    let control = tls.map_or(control.clone(), |tls| tls.reached_by(control));
+    control.write(data_dir).context("the control file cannot be written")?;
+    Ok(control)
+}
+
 /// Creates the data folder, and locks it.
 fn lock(folder: &Path) -> anyhow::Result<DataLock> {
     config::files::create(folder).with_context(|| format!("the data folder {} cannot be used", folder.display()))?;
@@ -339,7 +372,7 @@ impl Foundation<'_> {
             self.live.clone(),
             world.telemetry.clone(),
         ));
-        let status = self.status(&path, &reloader, &*world.clock);
+        let status = self.status(&path, &reloader, &world.clock);
         let gate = Gate::new(self.oauth.clone(), module_settings::gate(self.config));
         let public_url = Url::parse(self.public_url.as_str())?;
         let machine = Machine {
@@ -406,11 +439,13 @@ impl Foundation<'_> {
     }
 
     /// Returns the status of the gateway, computed on each request.
-    fn status(&self, path: &CallPath, reloader: &Arc<Reloader>, clock: &dyn Clock) -> StatusSource {
+    fn status(&self, path: &CallPath, reloader: &Arc<Reloader>, clock: &Arc<dyn Clock>) -> StatusSource {
         let (reloader, existing) = (Arc::clone(reloader), self.oauth.settings().backends.clone());
         let CallPath { supervisor, gateway, frontend, stacks: _, crossing: _ } = path;
         let (supervisor, gateway, frontend) = (Arc::clone(supervisor), Arc::clone(gateway), frontend.clone());
-        let (started, url) = (clock.now().to_string(), format!("{}/mcp", self.public_url));
+        let (clock, begun) = (Arc::clone(clock), clock.now());
+        let (started, url) = (begun.to_string(), format!("{}/mcp", self.public_url));
+        let process = self.process.clone();
         let budget = self.live.budget.clone();
         let certificate = self.tls.map(TlsPart::status);
         Arc::new(move |clients| {
@@ -436,6 +471,8 @@ impl Foundation<'_> {
                     ListedClients::Nobodys => Vec::new(),
                 },
                 certificate: certificate.as_ref().map(|certificate| certificate()),
+                process: Some(process.status(clock.now().since(begun))),
+                network: process.unreachable(),
                 memory: Some(budget.in_use().into()),
             }
             .in_order()

@@ -7,6 +7,7 @@
 pub mod add;
 pub mod arguments;
 pub mod audit;
+pub mod backup;
 mod ca_file;
 
 pub mod check;
@@ -21,6 +22,8 @@ pub mod gateway_client;
 pub mod global_args;
 pub mod grants;
 pub mod healthcheck;
+mod help;
+pub mod import;
 mod inputs;
 pub mod invitations;
 pub mod invite;
@@ -36,10 +39,12 @@ pub mod page_viewer;
 mod pasted_address;
 mod probe;
 pub mod process;
+mod program_words;
 pub mod remove;
 mod replaced_file;
 mod rights_args;
 mod rights_text;
+mod running_gateway;
 pub mod serve;
 mod servers_file;
 pub mod sessions;
@@ -50,6 +55,7 @@ pub mod store;
 pub mod table;
 pub mod tools;
 pub mod translate;
+mod unset_variables;
 pub mod upstream;
 pub mod users;
 mod values;
@@ -57,36 +63,27 @@ pub mod version;
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub use self::{
     failure::{CommandFailure, Exit},
     output::Output,
-    process::ProcessContext,
+    process::{CommandPurpose, ProcessContext},
 };
 
 const EXAMPLES: &str = "\
 Examples:
   lockkeeper serve                            a demonstration on 127.0.0.1:8080
-  lockkeeper serve --config lockkeeper.toml   your servers
-  lockkeeper serve --config .mcp.json         the servers of a client's file
-  lockkeeper serve -- npx -y @modelcontextprotocol/server-everything
-  lockkeeper stdio --config lockkeeper.toml   your servers, for one local client
-  lockkeeper connect https://a.example/mcp    a remote server, for one client
-  lockkeeper add files -- npx -y @modelcontextprotocol/server-filesystem /data
+  lockkeeper add files npx -y @modelcontextprotocol/server-filesystem /data
+  lockkeeper add docs https://docs.example/mcp
   lockkeeper client cursor --write            connects a client
-  lockkeeper tools                            lists the tools of your servers
-  lockkeeper check --config lockkeeper.toml   tests configuration and servers
-  lockkeeper doctor https://a.example/mcp     whether your clients will connect
-  lockkeeper keys create laptop               an API key to log in with
   lockkeeper invite ann                       a link by which ann gets her key
-  lockkeeper status                           shows servers and clients
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.";
 
 /// An OAuth-protected gateway for the Model Context Protocol: one URL and one login for all your servers.
 #[derive(Debug, Parser)]
-#[command(name = "lockkeeper", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "lockkeeper", version, after_help = EXAMPLES, max_term_width = 100, disable_help_subcommand = true)]
 pub struct Cli {
     /// Options of every command.
     #[command(flatten)]
@@ -107,6 +104,8 @@ pub enum Command {
     Connect(Box<connect::ConnectArgs>),
     /// Adds a server to the configuration file, after it has been tried
     Add(Box<add::AddArgs>),
+    /// Takes the servers of another program's file over into the configuration file
+    Import(import::ImportArgs),
     /// Removes a server from the configuration file
     Remove(remove::RemoveArgs),
     /// Shows the configured servers without starting them
@@ -152,6 +151,8 @@ pub enum Command {
     /// Rotates the key that encrypts the secrets in the database
     #[command(subcommand)]
     MasterKey(master_key::MasterKeyCommand),
+    /// Copies the database into a file, while the gateway runs
+    Backup(backup::BackupArgs),
     /// Moves the data into another database
     Migrate(migrate::MigrateArgs),
     /// Shows a message as a client or server of another protocol version gets it
@@ -164,11 +165,15 @@ pub enum Command {
     Completions(completions::CompletionsArgs),
     /// Prints the manual page, or writes those of all commands
     Man(completions::ManArgs),
+    /// Explains a command, or lists all of them
+    Help(help::HelpArgs),
 }
 
 /// Runs the command of `arguments`; the first is the program name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, mut process: ProcessContext) -> Exit {
-    let cli = match Cli::try_parse_from(arguments) {
+    let arguments = program_words::with_dashes(arguments.into_iter().collect());
+    let parsed = help::with_first_page(Cli::command()).try_get_matches_from(arguments);
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
             let printed = error.print();
@@ -193,7 +198,51 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, mut process: ProcessCo
 // === impl Command ===
 
 impl Command {
+    /// The relation to a gateway that runs.
+    fn purpose(&self) -> CommandPurpose {
+        match self {
+            Self::Serve(_)
+            | Self::Stdio(_)
+            | Self::Connect(_)
+            | Self::Doctor(_)
+            | Self::Translate(_)
+            | Self::Version(_)
+            | Self::Completions(_)
+            | Self::Help(_)
+            | Self::Man(_) => CommandPurpose::Unrelated,
+            Self::Add(_) | Self::Import(_) | Self::Remove(_) => CommandPurpose::ChangesFile,
+            Self::List(_) | Self::Client(_) | Self::Audit(_) | Self::Backup(_) | Self::Healthcheck(_) => {
+                CommandPurpose::Asks
+            }
+            Self::Tools(args) => args.purpose(),
+            Self::Check(args) => args.purpose(),
+            Self::Status(args) => args.purpose(),
+            Self::Sessions(command) => command.purpose(),
+            Self::Keys(keys::KeysCommand::List(_))
+            | Self::Invitations(invitations::InvitationsCommand::List(_))
+            | Self::Users(users::UsersCommand::List(_))
+            | Self::Grants(grants::GrantsCommand::List(_))
+            | Self::SigningKeys(signing_keys::SigningKeysCommand::List(_))
+            | Self::Upstream(upstream::UpstreamCommand::List(_)) => CommandPurpose::Asks,
+            Self::Clients(command) => command.purpose(),
+            Self::Keys(_)
+            | Self::Invite(_)
+            | Self::Invitations(_)
+            | Self::Users(_)
+            | Self::Grants(_)
+            | Self::SigningKeys(_)
+            | Self::Upstream(_)
+            | Self::MasterKey(_)
+            | Self::Migrate(_) => CommandPurpose::ChangesData,
+        }
+    }
+
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let purpose = match &self {
+            Self::Check(_) if process.options.config.is_some() => CommandPurpose::Unrelated,
+            command => command.purpose(),
+        };
+        running_gateway::follow(purpose, process)?;
         if matches!(self, Self::Serve(_) | Self::Check(_) | Self::List(_) | Self::Tools(_)) {
             inputs::ask(process)?;
         }
@@ -202,6 +251,7 @@ impl Command {
             Self::Stdio(args) => args.run(process).await,
             Self::Connect(args) => Box::pin(args.run(process)).await,
             Self::Add(args) => Box::pin(args.run(process)).await,
+            Self::Import(args) => args.run(process),
             Self::Remove(args) => args.run(process),
             Self::List(args) => args.run(process),
             Self::Client(args) => args.run(process),
@@ -220,6 +270,7 @@ impl Command {
             Self::Audit(args) => args.run(process).await,
             Self::Upstream(command) => command.run(process).await,
             Self::MasterKey(command) => command.run(process).await,
+            Self::Backup(args) => args.run(process).await,
             Self::Migrate(args) => args.run(process).await,
             Self::Translate(args) => args.run(process),
             Self::Healthcheck(args) => args.run(process).await,
@@ -232,6 +283,7 @@ impl Command {
                 Ok(())
             }
             Self::Man(args) => args.run(Cli::command(), process),
+            Self::Help(args) => args.run(help::with_first_page(Cli::command()), process),
         }
     }
 }

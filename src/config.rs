@@ -32,6 +32,7 @@ pub mod from_yaml;
 mod groups;
 mod header;
 pub mod http;
+mod imported_file;
 pub mod inputs;
 pub mod key_tables;
 mod keys;
@@ -52,6 +53,7 @@ mod tool_rules;
 mod transport;
 pub mod tree;
 pub mod units;
+mod unnamed_files;
 
 pub use self::{
     clients::ClientsConfig,
@@ -60,6 +62,7 @@ pub use self::{
     environment::Environment,
     former_names::former_name,
     http::HttpConfig,
+    imported_file::{ImportedFile, ImportedInput, ImportedKey, ImportedServer},
     inputs::{InputKind, OpenInput},
     load::{
         CommandLineOptions, DataPlaces, SingleServer, data_folder, data_places, is_of_another_program, load,
@@ -70,4 +73,5 @@ pub use self::{
     problem::{ConfigPlace, ConfigProblem, ConfigProblems},
     public_url::PublicUrl,
     text_file::text_of,
+    unnamed_files::UnnamedFiles,
 };

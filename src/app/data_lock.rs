@@ -5,10 +5,16 @@ use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
-    process,
+    process, thread,
+    time::Duration,
 };
 
+use super::own_files;
 use crate::config::files;
+
+/// Interval between attempts while commands look at the lock, and their number. A look takes microseconds.
+const LOOK_TIME: Duration = Duration::from_millis(1);
+const ATTEMPTS: usize = 1000;
 
 /// The lock of a data folder. Dropping it frees the folder.
 #[derive(Debug)]
@@ -51,17 +57,53 @@ impl DataLock {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(&path).map_err(unusable)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let process = number(&mut file);
-                return Err(DataLockError::InUse { folder: folder.to_owned(), process });
-            }
-            Err(TryLockError::Error(error)) => return Err(unusable(error)),
+        if !lock(&file).map_err(unusable)? {
+            let process = number(&mut file);
+            return Err(DataLockError::InUse { folder: folder.to_owned(), process });
         }
         // for the message of another gateway alone
         file.set_len(0).and_then(|()| write!(file, "{}", process::id())).map_err(unusable)?;
         Ok(Self { file })
+    }
+}
+
+impl DataLock {
+    /// The process of the gateway that has the lock of a folder; `None` if none has it, or if the lock is not a file of this user.
+    pub(super) fn holder(folder: &Path) -> Option<u32> {
+        let mut file = own_files::open(&files::lock(folder)).ok()?;
+        #[cfg(unix)]
+        if std::os::unix::fs::MetadataExt::uid(&file.metadata().ok()?) != nix::unistd::geteuid().as_raw() {
+            return None;
+        }
+        match file.try_lock_shared() {
+            Ok(()) => {
+                let _ = file.unlock();
+                None
+            }
+            Err(TryLockError::WouldBlock) => number(&mut file)?.parse().ok(),
+            Err(TryLockError::Error(_)) => None,
+        }
+    }
+
+    /// True if any gateway has the lock of a folder.
+    pub(super) fn is_held(folder: &Path) -> bool {
+        let Ok(file) = own_files::open(&files::lock(folder)) else { return false };
+        match file.try_lock_shared() {
+            Ok(()) => file.unlock().is_err(),
+            Err(error) => matches!(error, TryLockError::WouldBlock),
+        }
+    }
+
+    /// Calls `act` if no gateway has the folder. One that starts meanwhile waits for the end of it.
+    pub(super) fn while_free(folder: &Path, act: impl FnOnce()) {
+        match own_files::open(&files::lock(folder)) {
+            Ok(file) if file.try_lock_shared().is_ok() => {
+                act();
+                let _ = file.unlock();
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => act(),
+            Ok(_) | Err(_) => {}
+        }
     }
 }
 
@@ -70,6 +112,25 @@ impl Drop for DataLock {
         // closing alone does not free it while a process that is being started still has its copy of the file
         let _ = self.file.unlock();
     }
+}
+
+/// Locks a file; `false` if a gateway has it. Commands that look at the lock share it for a moment, and are waited for.
+fn lock(file: &File) -> io::Result<bool> {
+    for _ in 0..ATTEMPTS {
+        match file.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        match file.try_lock_shared() {
+            // nobody has it for itself
+            Ok(()) => file.unlock()?,
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        thread::sleep(LOOK_TIME);
+    }
+    Ok(false)
 }
 
 /// The process number in a lock file.
@@ -106,6 +167,23 @@ mod tests {
         let _copy = lock.file.try_clone().unwrap();
         drop(lock);
         DataLock::take(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn a_look_at_the_lock_neither_takes_it_nor_refuses_it() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(DataLock::holder(folder.path()), None);
+        let lock = DataLock::take(folder.path()).unwrap();
+        assert_eq!(DataLock::holder(folder.path()), Some(process::id()));
+        DataLock::while_free(folder.path(), || panic!("a gateway has it"));
+        drop(lock);
+        assert_eq!(DataLock::holder(folder.path()), None);
+        let (begun, wait) = std::sync::mpsc::channel();
+        let path = folder.path().to_owned();
+        let looking = thread::spawn(move || DataLock::while_free(&path, || begun.send(()).unwrap()));
+        wait.recv().unwrap();
+        DataLock::take(folder.path()).unwrap();
+        looking.join().unwrap();
     }
 
     #[test]

@@ -13,6 +13,22 @@ pub async fn open(place: &DatabasePlace) -> Result<Storage, StorageError> {
     }
 }
 
+/// True if a gateway has been started on the database at this place. Creates nothing, and runs no migration; what cannot be looked
+/// at counts as filled, since opening it says why.
+pub async fn is_filled(place: &DatabasePlace) -> bool {
+    match place {
+        DatabasePlace::File(path) => path.exists(),
+        DatabasePlace::Server(url) => match Storage::connect_as_is(url.expose()).await {
+            Ok(storage) => {
+                let is_filled = storage.has_tables().await;
+                storage.close().await;
+                is_filled
+            }
+            Err(_) => true,
+        },
+    }
+}
+
 /// Claims the database for this gateway, which shares it with others only as a replica.
 pub async fn claim(storage: &Storage, config: &Config) -> anyhow::Result<DatabaseClaim> {
     let kind = if config.replica.is_some() { ClaimKind::WithReplicas } else { ClaimKind::Alone };

@@ -5,16 +5,19 @@ mod server_description;
 use std::{fs, path::Path};
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::server_description::ServerDescription;
 use super::{
     arguments::FormatArgs,
+    client,
     failure::CommandFailure,
-    gateway_client::GatewayClient,
+    inputs, page_viewer,
     probe::Probe,
     process::ProcessContext,
-    servers_file::{ServerEntry, ServersFile},
+    running_gateway::{self, FileReader},
+    servers_file::{EntryLogin, ReadOnlyRule, ServerEntry, ServersFile},
+    unset_variables, values,
 };
 use crate::{
     config::{Config, ConfigPlace, ConfigProblem, ConfigProblems, text_of},
@@ -27,13 +30,15 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  lockkeeper add files -- npx -y @modelcontextprotocol/server-filesystem /data
+  lockkeeper add files npx -y @modelcontextprotocol/server-filesystem /data
   lockkeeper add docs https://docs.example/mcp
-  lockkeeper add work https://a.example/mcp --header 'X-Api-Key=${KEY}'
+  lockkeeper add work https://a.example/mcp --header 'X-Api-Key: ${KEY}'
+  lockkeeper add files --env TOKEN='${TOKEN}' -- ./server --config its-own.json
   lockkeeper add weather ./server.json        the registry's description of it
 
 The server is started once; nothing is written if it fails. `${NAME}` stands for
-a variable of the gateway's environment.";
+a variable of the gateway's environment. Options of this command stand before
+the program; the dashes are needed where its own options are named like these.";
 
 /// Largest `server.json`, in bytes.
 const LONGEST: u64 = 1 << 20;
@@ -46,14 +51,14 @@ const SHOWN: usize = 12;
 pub struct AddArgs {
     /// The name of the server on this gateway
     name: String,
-    /// The URL of the server, or the registry's `server.json` of it
-    #[arg(value_name = "URL|FILE", required_unless_present = "command", conflicts_with = "command")]
+    /// The URL of the server, the registry's `server.json` of it, or the program that it is, with its arguments
+    #[arg(value_name = "URL|FILE|COMMAND", conflicts_with = "command")]
     target: Option<String>,
     /// A variable for the program; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     env: Vec<(String, String)>,
     /// A header of each request to the URL; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    #[arg(long, value_name = "NAME: VALUE", value_parser = values::header)]
     header: Vec<(String, String)>,
     /// Replaces the server that has this name
     #[arg(long)]
@@ -68,10 +73,22 @@ pub struct AddArgs {
     command: Vec<String>,
 }
 
-/// The result of a trial.
+/// The outcome of a trial.
+enum Trial {
+    /// The server answers.
+    Ready(Box<Tried>),
+    /// It asks each user for a login.
+    AsksForLogin,
+    /// It was not tried.
+    Omitted,
+}
+
+/// A server that answers.
 struct Tried {
     status: BackendStatus,
     tools: Vec<String>,
+    /// Those of them that the server says only read.
+    read_only: Vec<String>,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -107,30 +124,115 @@ impl AddArgs {
                 .advise(format!("write the command without quotes: lockkeeper add {id} -- {line}")),
             _ => refused(&id, problems),
         })?;
-        let tried = if self.no_check { None } else { Some(Tried::start(config, &id, process).await?) };
+        let place = client::root(&config, process);
+        let trial = self.tried(config, &id, &entry, process).await?;
+        match &trial {
+            Trial::AsksForLogin => {
+                file.remove(id.as_str());
+                file.add(&id, &entry.with_login())?;
+                file.load(process).map_err(|problems| refused(&id, problems))?;
+            }
+            Trial::Ready(tried) => self.ask_read_only(&tried.read_only, &id, &mut file, process)?,
+            Trial::Omitted => {}
+        }
         file.write()?;
-        let shown = file.name.display().to_string();
-        if self.form.json {
-            let (status, tools) = tried.map(|tried| (tried.status, tried.tools)).unzip();
-            process.output.json(&json!({ "added": id.as_str(), "file": shown, "status": status, "tools": tools }));
+        self.report(&id, trial, &file, &place, process);
+        Ok(())
+    }
+
+    /// Tries the server, if that is wanted and possible.
+    async fn tried(
+        &self,
+        config: Config,
+        id: &BackendId,
+        entry: &ServerEntry,
+        process: &mut ProcessContext,
+    ) -> Result<Trial, CommandFailure> {
+        let open = unset_variables::unset(&entry.text(), &process.environment);
+        if !open.is_empty() {
+            let names = open.into_iter().collect::<Vec<_>>().join(", ");
+            process
+                .output
+                .remark(&format!("not tried, since {names} is not set here; the gateway needs it in its environment"));
+        } else if !self.no_check {
+            return Tried::start(config, id, process).await;
+        }
+        Ok(Trial::Omitted)
+    }
+
+    /// Writes the tools that only read: in force if a person says so, else as a comment. The word of the server is not enough.
+    fn ask_read_only(
+        &self,
+        tools: &[String],
+        id: &BackendId,
+        file: &mut ServersFile,
+        process: &mut ProcessContext,
+    ) -> Result<(), CommandFailure> {
+        if tools.is_empty() {
             return Ok(());
         }
-        let offers = tried.map(|tried| tried.sentence()).unwrap_or_default();
-        process.output.print(&format!("added `{id}` to {shown}{offers}"));
-        process.output.remark(&advice(process));
+        let names = printable(&tools.join(", "));
+        let question =
+            format!("The server says that these only read: {names}. May keys with `:read` call them? [y/N] ");
+        let is_confirmed = !self.form.json && inputs::confirmed(&question, process)?;
+        let rule = if is_confirmed { ReadOnlyRule::InForce } else { ReadOnlyRule::Suggested };
+        file.read_only(id, tools, rule);
         Ok(())
+    }
+
+    fn report(&self, id: &BackendId, trial: Trial, file: &ServersFile, place: &str, process: &mut ProcessContext) {
+        let shown = file.name.display().to_string();
+        let account = matches!(trial, Trial::AsksForLogin).then(|| format!("{place}/account"));
+        let offers = match &trial {
+            Trial::Ready(tried) => tried.sentence(),
+            Trial::AsksForLogin => ": it asks for a login, so each user connects an account there".to_owned(),
+            Trial::Omitted => String::new(),
+        };
+        let reader = running_gateway::reader(file.path(), process);
+        if self.form.json {
+            let tried = match trial {
+                Trial::Ready(tried) => Some((tried.status, tried.tools)),
+                Trial::AsksForLogin | Trial::Omitted => None,
+            };
+            let (status, tools) = tried.unzip();
+            process.output.json(
+                &json!({ "added": id.as_str(), "file": shown, "status": status, "tools": tools, "account": account }),
+            );
+            return;
+        }
+        process.output.print(&format!("added `{id}` to {shown}{offers}"));
+        process.output.remark(&format!("file: {}", file.path().display()));
+        process.output.remark(&advice(&reader, process));
+        let Some(account) = account else { return };
+        if process.output.is_terminal && matches!(reader, FileReader::Running) {
+            process.output.remark(&format!("Connect your account: your browser opens {account}"));
+            // the command ends with the process
+            let _ = page_viewer::open_browser(account).map(std::thread::JoinHandle::join);
+        } else {
+            process.output.remark(&format!("Connect your account: {account}"));
+        }
     }
 
     fn entry(&self, process: &mut ProcessContext) -> Result<ServerEntry, CommandFailure> {
         let entry = match &self.target {
+            None if self.command.is_empty() => {
+                let name = &self.name;
+                return Err(CommandFailure::usage(format!("what is `{name}`?")).why("its URL or its program is missing").advise(
+                    format!("lockkeeper add {name} https://{name}.example/mcp; or lockkeeper add {name} npx -y {name}-server"),
+                ));
+            }
             None => ServerEntry::Program { words: self.command.clone(), env: Vec::new() },
             Some(target) if is_url(target) => {
-                ServerEntry::Remote { url: target.clone(), kind: None, headers: Vec::new() }
+                ServerEntry::Remote { url: target.clone(), kind: None, headers: Vec::new(), login: EntryLogin::None }
             }
             Some(target) if is_description(target) => self.registered(target, process)?,
             Some(target) => {
                 return Err(CommandFailure::usage(format!("`{target}` is neither a URL nor a server.json"))
-                    .advise(format!("a program follows two dashes: lockkeeper add {} -- {target} …", self.name)));
+                    .advise(format!(
+                        "a URL begins with https://: lockkeeper add {0} https://{target}; a program follows two dashes: \
+                         lockkeeper add {0} -- {target} …",
+                        self.name
+                    )));
             }
         };
         match entry {
@@ -142,8 +244,8 @@ impl AddArgs {
                     .advise("use `--header` for its headers"))
             }
             ServerEntry::Program { words, env } => Ok(ServerEntry::Program { words, env: with_given(env, &self.env) }),
-            ServerEntry::Remote { url, kind, headers } => {
-                Ok(ServerEntry::Remote { url, kind, headers: with_given(headers, &self.header) })
+            ServerEntry::Remote { url, kind, headers, login } => {
+                Ok(ServerEntry::Remote { url, kind, headers: with_given(headers, &self.header), login })
             }
         }
     }
@@ -200,10 +302,13 @@ fn with_given(described: Vec<(String, String)>, given: &[(String, String)]) -> V
 }
 
 /// What comes next.
-fn advice(process: &ProcessContext) -> String {
-    match GatewayClient::local(process) {
-        Ok(_) => "the running gateway takes it over within seconds".to_owned(),
-        Err(_) => "`lockkeeper serve` serves it".to_owned(),
+fn advice(reader: &FileReader, process: &ProcessContext) -> String {
+    match reader {
+        FileReader::Running => "the running gateway takes it over within seconds".to_owned(),
+        FileReader::OfAnother(gateway) => {
+            format!("the gateway that runs does not take it over: {}", running_gateway::description(gateway))
+        }
+        FileReader::Nobody => format!("`lockkeeper serve{}` serves it", process.options.as_text()),
     }
 }
 
@@ -211,7 +316,7 @@ fn advice(process: &ProcessContext) -> String {
 
 impl Tried {
     /// Starts this server alone, and asks for its lists.
-    async fn start(mut config: Config, id: &BackendId, process: &mut ProcessContext) -> Result<Self, CommandFailure> {
+    async fn start(mut config: Config, id: &BackendId, process: &mut ProcessContext) -> Result<Trial, CommandFailure> {
         config.backends.retain(|spec| spec.id == *id);
         config.groups = Groups::default();
         let most = config.backends.first().map_or(0, |spec| spec.start_timeout.as_secs());
@@ -222,13 +327,20 @@ impl Tried {
             _ = tokio::signal::ctrl_c() => None,
         };
         let tools = match probe.gateway.single(id) {
-            Some(server) if looked.is_some() => probe.tool_names(&*server).await,
+            Some(server) if looked.is_some() => probe.tools(&*server).await,
             _ => Vec::new(),
         };
+        let names = |is_named: &dyn Fn(&Value) -> bool| -> Vec<String> {
+            let named = tools.iter().filter(|tool| is_named(tool)).filter_map(|tool| tool["name"].as_str());
+            named.map(str::to_owned).collect()
+        };
+        let read_only = names(&|tool| tool["annotations"]["readOnlyHint"] == true);
+        let tools = names(&|_| true);
         probe.end().await;
         let status = looked.ok_or_else(|| CommandFailure::failed("the trial was interrupted, and nothing written"))?;
         match &status.state {
-            BackendState::Ready => Ok(Self { status, tools }),
+            BackendState::Ready => Ok(Trial::Ready(Box::new(Self { status, tools, read_only }))),
+            state if state.asks_for_login() => Ok(Trial::AsksForLogin),
             state => {
                 let lines: Vec<&str> = status.output.iter().map(|line| line.text.as_str()).collect();
                 let reason = state.reason().unwrap_or_default();

@@ -8,7 +8,7 @@ use super::{
     long_names,
     output::Style,
     probe::Probe,
-    process::ProcessContext,
+    process::{CommandPurpose, ProcessContext},
     serve, status, store,
     table::{Cell, TextTable},
 };
@@ -30,6 +30,11 @@ pub struct CheckArgs {
 // === impl CheckArgs ===
 
 impl CheckArgs {
+    /// The relation to the gateway that runs here: none for one server from the command line.
+    pub(super) fn purpose(&self) -> CommandPurpose {
+        if self.single.given().is_some() { CommandPurpose::Unrelated } else { CommandPurpose::Asks }
+    }
+
     /// Checks and prints.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let given = CommandLineOptions { single: self.single.given(), ..process.options.given() };

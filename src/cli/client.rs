@@ -27,7 +27,7 @@ use super::{
     replaced_file,
     table::{Cell, TextTable},
 };
-use crate::config::{PublicUrl, text_of};
+use crate::config::{Config, PublicUrl, text_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -134,11 +134,7 @@ impl ClientArgs {
         let root = if let Some(url) = &self.url {
             url.to_string()
         } else {
-            let config = arguments::load(&process.options.given(), process)?;
-            // `serve` may have been given another port than the file has
-            let running = || GatewayClient::local(process).ok()?.loopback_url().map(str::to_owned);
-            let running = if config.public_url.is_none() { running() } else { None };
-            running.unwrap_or_else(|| config.public_url(config.listen).to_string())
+            root(&arguments::load(&process.options.given(), process)?, process)
         };
         let root = root.trim_end_matches('/');
         Ok(match &self.server {
@@ -172,9 +168,19 @@ impl ClientArgs {
         };
         replaced_file::write(path, &after).map_err(|error| failed(error.to_string()))?;
         process.output.print(&format!("added `lockkeeper` ({url}) to {}", path.display()));
+        process.output.remark(&format!("file: {}", path.display()));
         process.output.remark(program.then);
         Ok(())
     }
+}
+
+/// The URL of the gateway for clients, without a slash at the end.
+pub(super) fn root(config: &Config, process: &ProcessContext) -> String {
+    // `serve` may have been given another port than the file has
+    let running = || GatewayClient::local(process).ok()?.loopback_url().map(str::to_owned);
+    let running = if config.public_url.is_none() { running() } else { None };
+    let url = running.unwrap_or_else(|| config.public_url(config.listen).to_string());
+    url.trim_end_matches('/').to_owned()
 }
 
 /// The text of a file; empty if there is none.

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{
     arguments::FormatArgs,
     failure::CommandFailure,
-    process::ProcessContext,
+    process::{CommandPurpose, ProcessContext},
     store::{AdminStore, IfMissing},
     table::{Cell, TextTable},
 };
@@ -58,6 +58,15 @@ pub struct OneClientArgs {
 // === impl ClientsCommand ===
 
 impl ClientsCommand {
+    /// The relation to the gateway that runs here.
+    pub(super) fn purpose(&self) -> CommandPurpose {
+        match self {
+            Self::List(_) | Self::Show(_) => CommandPurpose::Asks,
+            Self::InitialAccessTokens(command) => command.purpose(),
+            Self::Create(_) | Self::Revoke(_) | Self::Restore(_) | Self::Prune(_) => CommandPurpose::ChangesData,
+        }
+    }
+
     /// Runs the subcommand.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         match self {

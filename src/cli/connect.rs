@@ -14,7 +14,7 @@ use super::{
     pasted_address::PastedLines,
     process::ProcessContext,
     serve::install,
-    stdio,
+    stdio, values,
 };
 use crate::{
     config::{
@@ -181,10 +181,8 @@ impl ConnectArgs {
     fn headers(&self, process: &ProcessContext) -> Result<BTreeMap<String, Secret>, CommandFailure> {
         let header = |text: &String| {
             let wrong = |why: String| CommandFailure::usage("a `--header` is wrong").why(why);
-            let Some((name, value)) = text.split_once(':') else {
-                return Err(wrong("it must be `NAME: VALUE`".to_owned()));
-            };
-            let name = HeaderName::try_from(name.trim()).map_err(|_| wrong("its name is no header name".to_owned()))?;
+            let (name, value) = values::header(text).map_err(wrong)?;
+            let name = HeaderName::try_from(&name).map_err(|_| wrong("its name is no header name".to_owned()))?;
             let sources = ReferenceSources {
                 environment: &process.environment,
                 folder: &process.folder,

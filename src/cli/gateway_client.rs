@@ -10,7 +10,11 @@ use http::{HeaderValue, StatusCode, header};
 use tokio::net::UnixStream;
 use url::Url;
 
-use super::{arguments, failure::CommandFailure, process::ProcessContext};
+use super::{
+    arguments,
+    failure::CommandFailure,
+    process::{CommandPurpose, ProcessContext},
+};
 use crate::{
     app::{ControlFile, connect_local_socket},
     config::{PublicUrl, text_of},
@@ -49,6 +53,11 @@ pub struct GatewayClient {
 // === impl GatewayArgs ===
 
 impl GatewayArgs {
+    /// The relation to the gateway that runs here: none if another one is named.
+    pub(super) fn purpose(&self) -> CommandPurpose {
+        if self.url.is_some() { CommandPurpose::Unrelated } else { CommandPurpose::Asks }
+    }
+
     /// The selected gateway.
     pub fn find(&self, process: &ProcessContext) -> Result<GatewayClient, CommandFailure> {
         let Some(url) = &self.url else { return GatewayClient::local(process) };
@@ -69,6 +78,34 @@ pub(super) fn api_key(file: Option<&Path>, process: &ProcessContext) -> Result<S
         return Err(CommandFailure::usage("a gateway at a URL needs an API key").advise(advice));
     }
     Ok(Secret::new(key.trim()))
+}
+
+/// The failure of a request to a gateway at a URL with this key: `silent` says why there was no answer. It answers alike to every
+/// key that does not open `/mcp`; one for the browser opens `/sse`.
+pub(super) async fn refused(gateway: &PublicUrl, key: &Secret, silent: Option<String>) -> CommandFailure {
+    if let Some(why) = silent {
+        return CommandFailure::failed(format!("the gateway at {gateway} does not answer as one"))
+            .why(why)
+            .advise("check the URL, and that it is running");
+    }
+    let failure = CommandFailure::failed(format!("the gateway at {gateway} refused the key"));
+    if opens_stream(gateway, key).await {
+        return failure
+            .why("it is a key for the login page in the browser, and not for programs")
+            .advise("create one for programs: `lockkeeper keys create NAME --direct`");
+    }
+    failure
+        .why("it is unknown there, or has ended or been revoked")
+        .advise("`lockkeeper keys list` shows the keys of the gateway; a key is shown only once, when it is created")
+}
+
+async fn opens_stream(gateway: &PublicUrl, key: &Secret) -> bool {
+    let Ok(url) = Url::parse(&format!("{gateway}/sse")) else { return false };
+    let Ok(value) = HeaderValue::try_from(format!("Bearer {}", key.expose())) else { return false };
+    let Ok(client) = OpenClient::direct() else { return false };
+    let bounds = OpenBounds { deadline: REQUEST_TIMEOUT, body: BodyBound::Beginning(1) };
+    let answer = client.send(FetchRequest::get(url).header(header::AUTHORIZATION, value), bounds).await;
+    answer.is_ok_and(|answer| answer.status().is_success())
 }
 
 // === impl GatewayClient ===

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use clap::Args;
 
 use crate::{
-    config::{CommandLineOptions, LogFormat},
+    config::{CommandLineOptions, LogFormat, UnnamedFiles},
     support::Secret,
 };
 
@@ -14,10 +14,11 @@ use crate::{
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
     /// The configuration: lockkeeper.toml, or the file in which another program lists its servers; default:
-    /// `lockkeeper.toml` in the working directory, if it exists
+    /// that of the gateway that runs, for commands that ask or change one; else the first of `./lockkeeper.toml`,
+    /// `~/.config/lockkeeper/lockkeeper.toml` and `/etc/lockkeeper/lockkeeper.toml`
     #[arg(long, short, value_name = "FILE", global = true)]
     pub config: Option<PathBuf>,
-    /// The folder of the database
+    /// The folder of the data; default: that of the gateway that runs, else what the file says, else the user's data folder
     #[arg(long, value_name = "DIR", global = true)]
     pub data_dir: Option<PathBuf>,
     /// Log filter: a level, or directives such as `info,lockkeeper::backend=debug`
@@ -29,6 +30,9 @@ pub struct GlobalArgs {
     /// What a person has answered for `${input:…}`, by name.
     #[arg(skip)]
     pub inputs: BTreeMap<String, Secret>,
+    /// The files that are read without being named.
+    #[arg(skip)]
+    pub unnamed: UnnamedFiles,
 }
 
 // === impl GlobalArgs ===
@@ -43,6 +47,7 @@ impl GlobalArgs {
             log: self.log.clone(),
             log_format: self.log_format,
             inputs: self.inputs.clone(),
+            unnamed: self.unnamed,
             ..CommandLineOptions::default()
         }
     }

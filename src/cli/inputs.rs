@@ -24,6 +24,16 @@ pub(super) fn ask(process: &mut ProcessContext) -> Result<(), CommandFailure> {
     Ok(())
 }
 
+/// Asks a person for a yes; without a terminal the answer is no.
+pub(super) fn confirmed(question: &str, process: &mut ProcessContext) -> Result<bool, CommandFailure> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Ok(false);
+    }
+    process.output.remark(question);
+    let said = line().map_err(|error| CommandFailure::failed("there is no answer").why(error))?;
+    Ok(["y", "yes"].contains(&said.trim().to_ascii_lowercase().as_str()))
+}
+
 fn answer(open: &OpenInput, process: &mut ProcessContext) -> Result<String, CommandFailure> {
     let failed = |error: io::Error| CommandFailure::failed(format!("no answer for `{}`", open.id)).why(error);
     let default = open.default.as_ref().map(|default| format!(" [{default}]")).unwrap_or_default();

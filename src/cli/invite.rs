@@ -101,7 +101,7 @@ impl InviteArgs {
                 [] => "there are none: write a table [login.NAME] into the configuration".to_owned(),
                 _ => format!("the providers are {}", names.join(", ")),
             };
-            return Err(CommandFailure::usage(format!("there is no login provider `{login}`")).advise(advice));
+            return Err(CommandFailure::failed(format!("there is no login provider `{login}`")).advise(advice));
         };
         let Some(rule) = invitation_rule(&spec.issuer, email) else {
             return Err(CommandFailure::usage(format!("`{email}` is no email address"))

@@ -1,11 +1,13 @@
 //! `lockkeeper keys`: API keys. The running gateway applies changes within a second.
 
+mod meant_key;
 mod print;
 mod rotate;
 mod set;
 
 use clap::Subcommand;
 
+use self::meant_key::meant;
 use super::{
     arguments::FormatArgs,
     failure::CommandFailure,
@@ -14,7 +16,7 @@ use super::{
     store::{self, AdminStore, IfMissing},
     values,
 };
-use crate::model::{Direct, KeyId, NewKey, Rights, UserId};
+use crate::model::{Direct, NewKey, Rights, UserId};
 
 const CREATE_EXAMPLES: &str = "\
 Examples:
@@ -79,7 +81,8 @@ pub struct ListKeysArgs {
 /// `keys revoke`.
 #[derive(Debug, clap::Args)]
 pub struct RevokeKeyArgs {
-    /// Key id, from `keys list`
+    /// The key: its id from `keys list`, or its name if no other has it
+    #[arg(value_name = "KEY")]
     id: String,
 }
 
@@ -141,12 +144,16 @@ impl ListKeysArgs {
 impl RevokeKeyArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
-        let revoked = store.oauth.keys().revoke(&KeyId::new(self.id.as_str())).await;
+        let revoked = match meant(&self.id, &store).await {
+            Ok(id) => store.oauth.keys().revoke(&id).await.map(|done| done.then_some(id)).map_err(Into::into),
+            Err(failure) => Err(failure),
+        };
         store.close().await;
-        if revoked? {
+        if let Some(id) = revoked? {
+            let named = if id.as_str() == self.id { String::new() } else { format!(" ({})", self.id) };
             process
                 .output
-                .remark(&format!("key {} is revoked; its grants, tokens and streams end within a second", self.id));
+                .remark(&format!("key {id}{named} is revoked; its grants, tokens and streams end within a second"));
             return Ok(());
         }
         Err(CommandFailure::failed(format!("there is no live key {}", self.id))

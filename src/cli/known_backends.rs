@@ -32,6 +32,22 @@ pub(super) async fn check(
     Ok(())
 }
 
+/// A warning for each server of which only tools that read may be used, and which says of none that it does.
+pub(super) fn without_effect(servers: &[(BackendId, Access)], process: &ProcessContext) -> Vec<String> {
+    let Ok(config) = arguments::load(&process.options.given(), process) else { return Vec::new() };
+    let is_closed = |(id, access): &&(BackendId, Access)| {
+        let spec = config.backends.iter().find(|spec| spec.id == *id);
+        *access == Access::ReadOnly && spec.is_some_and(|spec| spec.read_only_tools.is_empty())
+    };
+    let warning = |(id, _): &(BackendId, Access)| {
+        format!(
+            "warning: `{id}:read` opens no tool, since the server has no `read_only_tools` in the configuration: list there what \
+             these keys may call"
+        )
+    };
+    servers.iter().filter(is_closed).map(warning).collect()
+}
+
 /// The names of the groups that there are; `None` if neither a gateway nor a configuration tells.
 pub(super) async fn groups(process: &ProcessContext) -> Option<Vec<String>> {
     Some(known(process).await?.groups)
@@ -52,7 +68,7 @@ fn refuse_unknown(
         [] => format!("there are no {what}s"),
         known => format!("the {what}s are {}", known.join(", ")),
     };
-    Err(CommandFailure::usage(format!("there is no {what} `{id}`")).advise(advice))
+    Err(CommandFailure::failed(format!("there is no {what} `{id}`")).advise(advice))
 }
 
 /// Those of the gateway that runs on the data, else of the configuration that is named or adjacent.
@@ -66,7 +82,7 @@ async fn known(process: &ProcessContext) -> Option<KnownNames> {
         });
     }
     let config = arguments::load(&process.options.given(), process).ok()?;
-    let is_named = matches!(config.source, ConfigSource::Named(_) | ConfigSource::Adjacent(_));
+    let is_named = config.source.file().is_some() && config.source != ConfigSource::Demo;
     is_named.then(|| KnownNames {
         servers: config.backends.iter().map(|spec| spec.id.to_string()).collect(),
         groups: config.groups.iter().map(|group| group.id.to_string()).collect(),

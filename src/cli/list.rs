@@ -43,11 +43,17 @@ fn described(spec: &BackendSpec) -> Value {
     json!({ "id": spec.id.as_str(), "transport": spec.transport.name(), "server": place(&spec.transport) })
 }
 
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+:@%=,".contains(c));
+    if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
 /// The command or the address, without variables, headers and the query of a URL, where secrets belong.
 fn place(transport: &TransportSpec) -> String {
     match transport {
         TransportSpec::Stdio(stdio) => {
-            [&stdio.command].into_iter().chain(&stdio.args).map(String::as_str).collect::<Vec<_>>().join(" ")
+            [&stdio.command].into_iter().chain(&stdio.args).map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
         }
         TransportSpec::Http(http) | TransportSpec::Sse(http) | TransportSpec::WebSocket(http) => {
             let mut url = http.url.clone();

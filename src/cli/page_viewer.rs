@@ -1,7 +1,7 @@
 //! Pages that a command shows to a person: in the browser, with the URL on standard error. A person whose browser is on
 //! another machine pastes the address of its last page. Knows nothing of logins.
 
-use std::thread;
+use std::{io, thread};
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::sync::mpsc;
@@ -93,14 +93,18 @@ impl PageViewer {
             output.remark("If that browser is on another machine, paste the address of its last page here.");
         }
         if (page.attempt, self.display) == (Attempt::New, PageDisplay::Browser) {
-            let url = page.url.to_string();
-            // a browser in the terminal would block, and its output would be taken for messages
-            let options = webbrowser::BrowserOptions::new().with_suppress_output(true).clone();
-            let open =
-                move || drop(webbrowser::open_browser_with_options(webbrowser::Browser::Default, &url, &options));
-            let _ = thread::Builder::new().name("browser".to_owned()).spawn(open);
+            // a browser in the terminal would block
+            let _ = open_browser(page.url.to_string());
         }
     }
+}
+
+/// Opens a page in the person's browser, on a thread of its own.
+pub(super) fn open_browser(url: String) -> io::Result<thread::JoinHandle<()>> {
+    // its output would be taken for messages
+    let options = webbrowser::BrowserOptions::new().with_suppress_output(true).clone();
+    let open = move || drop(webbrowser::open_browser_with_options(webbrowser::Browser::Default, &url, &options));
+    thread::Builder::new().name("browser".to_owned()).spawn(open)
 }
 
 async fn next_line(pasted: &mut Option<PastedLines>) -> String {

@@ -5,6 +5,20 @@ use std::path::PathBuf;
 use super::{global_args::GlobalArgs, output::Output};
 use crate::config::Environment;
 
+/// The relation of a command to a gateway.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CommandPurpose {
+    /// It has nothing to do with a gateway that runs, or is one.
+    #[default]
+    Unrelated,
+    /// It asks.
+    Asks,
+    /// It changes data.
+    ChangesData,
+    /// It changes the configuration file.
+    ChangesFile,
+}
+
 /// Process context of a command, injected so that tests can replace it.
 #[derive(Debug)]
 pub struct ProcessContext {
@@ -16,6 +30,10 @@ pub struct ProcessContext {
     pub program: PathBuf,
     /// Options of every command.
     pub options: GlobalArgs,
+    /// What the command is for.
+    pub purpose: CommandPurpose,
+    /// The person has said where the data is, or the environment has.
+    pub is_data_dir_named: bool,
     /// Output.
     pub output: Output,
 }
@@ -29,7 +47,8 @@ impl ProcessContext {
         let output = Output::system(&environment);
         let folder = std::env::current_dir().unwrap_or_default();
         let program = std::env::current_exe().unwrap_or_else(|_| "lockkeeper".into());
-        Self { environment, folder, program, options: GlobalArgs::default(), output }
+        let (options, purpose) = (GlobalArgs::default(), CommandPurpose::default());
+        Self { environment, folder, program, options, purpose, is_data_dir_named: false, output }
     }
 }
 

@@ -4,7 +4,10 @@ use clap::Args;
 use serde_json::json;
 
 use super::{
-    arguments::FormatArgs, failure::CommandFailure, gateway_client::GatewayClient, process::ProcessContext,
+    arguments::FormatArgs,
+    failure::CommandFailure,
+    process::ProcessContext,
+    running_gateway::{self, FileReader},
     servers_file::ServersFile,
 };
 use crate::model::BackendId;
@@ -41,7 +44,8 @@ impl RemoveArgs {
             return Ok(());
         }
         process.output.print(&format!("removed `{name}` from {shown}"));
-        if GatewayClient::local(process).is_ok() {
+        process.output.remark(&format!("file: {}", file.path().display()));
+        if let FileReader::Running = running_gateway::reader(file.path(), process) {
             process.output.remark("the running gateway ends it within seconds");
         }
         Ok(())

@@ -42,8 +42,12 @@ impl OpenedArgs {
     }
 
     /// Refuses names that the gateway does not have.
-    pub(super) async fn check(&self, process: &ProcessContext) -> Result<(), CommandFailure> {
-        known_backends::check(&self.servers, &self.groups, process).await
+    pub(super) async fn check(&self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        known_backends::check(&self.servers, &self.groups, process).await?;
+        for warning in known_backends::without_effect(&self.servers, process) {
+            process.output.remark(&warning);
+        }
+        Ok(())
     }
 
     /// The rights, without administration.
@@ -74,7 +78,7 @@ impl RightsArgs {
     }
 
     /// Refuses names that the gateway does not have.
-    pub(super) async fn check(&self, process: &ProcessContext) -> Result<(), CommandFailure> {
+    pub(super) async fn check(&self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         self.servers.check(process).await
     }
 

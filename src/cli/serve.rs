@@ -26,7 +26,7 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  lockkeeper serve        lockkeeper.toml in this folder, else a demonstration
+  lockkeeper serve        lockkeeper.toml in this folder, or a demonstration
   lockkeeper serve --config ~/.config/Claude/claude_desktop_config.json
   lockkeeper serve -- npx -y @modelcontextprotocol/server-filesystem ~/notes
   lockkeeper serve --url https://docs.example.com/mcp
@@ -103,8 +103,12 @@ impl ServeArgs {
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let sockets = InheritedSockets::take(&process.environment)?;
         let inherited = sockets.as_ref().map(|sockets| sockets.address);
-        let given = CommandLineOptions { inherited, ..self.given(process) };
+        let mut given = CommandLineOptions { inherited, ..self.given(process) };
         let config = arguments::load(&given, process)?;
+        if let ConfigSource::Usual(file) = &config.source {
+            // it reads no other later
+            given.config = Some(file.clone());
+        }
         let telemetry = install(&config.log, process)?;
         log_start(&config);
         let in_background = process.output.print_in_background();
@@ -205,13 +209,13 @@ async fn run_app(
         app = build => app.map_err(cannot)?,
         () = &mut shutdown => return Ok(()),
     };
-    let listen = app.listens_on().map_err(cannot)?;
+    app.announce().map_err(cannot)?;
     // last, since it must be shown: nothing may fail between its creation and its display
     let form = if process.output.is_terminal { FirstAccessForm::Key } else { FirstAccessForm::Invitation };
     let first = app.first_access(form).await.map_err(|error| cannot(error.into()))?;
     let message = StartMessage {
         public_url: app.public_url().as_str(),
-        listen,
+        listen: app.listens_on().map_err(cannot)?,
         first: first.as_ref(),
         source: &source,
         backends: &backends,
@@ -334,7 +338,9 @@ impl StartMessage<'_> {
             ConfigSource::Named(file) => {
                 format!("`lockkeeper check --config {}` tests them, `lockkeeper status` shows them", file.display())
             }
-            ConfigSource::Adjacent(_) => "`lockkeeper check` tests them, `lockkeeper status` shows them".to_owned(),
+            ConfigSource::Adjacent(_) | ConfigSource::Usual(_) => {
+                "`lockkeeper check` tests them, `lockkeeper status` shows them".to_owned()
+            }
             ConfigSource::CommandLine => "`lockkeeper status` shows its state".to_owned(),
         };
         let steps = [

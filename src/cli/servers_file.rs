@@ -1,12 +1,17 @@
 //! The `lockkeeper.toml` that a command edits, with its comments and its order. Knows nothing of what servers need.
 
-use std::{fs, io, path::PathBuf};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
-use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, value};
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value, value};
 
-use super::{failure::CommandFailure, process::ProcessContext, replaced_file};
+use super::{failure::CommandFailure, process::ProcessContext, replaced_file, unset_variables};
 use crate::{
-    config::{self, CommandLineOptions, Config, ConfigProblems, ConfigSource},
+    config::{
+        self, CommandLineOptions, Config, ConfigProblems, ConfigSource, ImportedKey, ImportedServer, tree::ConfigValue,
+    },
     model::BackendId,
 };
 
@@ -43,7 +48,28 @@ pub(super) enum ServerEntry {
         kind: Option<&'static str>,
         /// Headers of each request.
         headers: Vec<(String, String)>,
+        /// The login that it asks each user for.
+        login: EntryLogin,
     },
+}
+
+/// The force of a list of tools that only read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReadOnlyRule {
+    /// The keys with `:read` may call them.
+    InForce,
+    /// A comment, for a person to decide.
+    Suggested,
+}
+
+/// The login at a server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum EntryLogin {
+    /// None.
+    #[default]
+    None,
+    /// `auth = "oauth"`: each user connects an account.
+    OAuth,
 }
 
 // === impl ServersFile ===
@@ -57,11 +83,16 @@ impl ServersFile {
     pub(super) fn open(process: &ProcessContext) -> Result<Self, CommandFailure> {
         let given = process.options.given();
         let name = match config::source(&given, &process.environment, &process.folder) {
-            ConfigSource::Named(path) | ConfigSource::Adjacent(path) => path,
+            ConfigSource::Named(path) | ConfigSource::Adjacent(path) | ConfigSource::Usual(path) => path,
             ConfigSource::CommandLine | ConfigSource::Demo => PathBuf::from(NEW),
         };
         let whole = process.folder.join(&name);
         let path = fs::canonicalize(&whole).unwrap_or(whole);
+        if path.is_dir() {
+            return Err(CommandFailure::usage(format!("{} is a folder", name.display()))
+                .why("Docker makes one where a file that is to be mounted is missing")
+                .advise("remove the folder, and put the configuration file there"));
+        }
         let text = match config::text_of(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -80,6 +111,11 @@ impl ServersFile {
         Ok(Self { name, path, document })
     }
 
+    /// Its absolute place.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The name under which this server is in the file.
     pub(super) fn named(&self, id: &BackendId) -> Option<String> {
         let is_it = |name: &&str| BackendId::normalise(name).is_ok_and(|other| other == *id);
@@ -93,6 +129,28 @@ impl ServersFile {
     ///
     /// Wrong usage if `servers` is not a table of its own.
     pub(super) fn add(&mut self, id: &BackendId, entry: &ServerEntry) -> Result<(), CommandFailure> {
+        self.insert(id, entry.table())
+    }
+
+    /// Adds a server of another program's file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::add`].
+    pub(super) fn import(&mut self, id: &BackendId, server: &ImportedServer) -> Result<(), CommandFailure> {
+        let mut table = Table::new();
+        for ImportedKey { path, value: node } in &server.keys {
+            let Some(written) = imported(&node.value) else { continue };
+            match path[..] {
+                [key] => table[key] = Item::Value(written),
+                [outer, inner] => table[outer][inner] = Item::Value(written),
+                _ => {}
+            }
+        }
+        self.insert(id, table)
+    }
+
+    fn insert(&mut self, id: &BackendId, entry: Table) -> Result<(), CommandFailure> {
         let servers = self.document.entry(TABLES[0]).or_insert_with(|| {
             let mut servers = Table::new();
             servers.set_implicit(true);
@@ -102,9 +160,31 @@ impl ServersFile {
             return Err(CommandFailure::usage(format!("{} has its servers in one line", self.name.display()))
                 .advise("write each as a table `[servers.<name>]` first"));
         };
-        servers.insert(id.as_str(), Item::Table(entry.table()));
+        // the heading of the table is there for as long as it is empty
+        if servers.is_empty() && servers.decor().prefix().and_then(|above| above.as_str()).is_none_or(str::is_empty) {
+            servers.set_implicit(true);
+        }
+        servers.insert(id.as_str(), Item::Table(entry));
         self.keep_last_comment_above(id);
         Ok(())
+    }
+
+    /// Says of a server which of its tools the keys with `:read` may call: in force, or as a comment.
+    pub(super) fn read_only(&mut self, id: &BackendId, tools: &[String], rule: ReadOnlyRule) {
+        let Some(table) = self.document[TABLES[0]][id.as_str()].as_table_mut() else { return };
+        let list = tools.iter().collect::<Array>();
+        match rule {
+            ReadOnlyRule::InForce => table["read_only_tools"] = value(list),
+            ReadOnlyRule::Suggested => {
+                let comment = format!(
+                    "\n# the server says that these only read; without the # keys with `:read` may call them\n# read_only_tools = {list}"
+                );
+                let key = table.iter().last().map(|(key, _)| key.to_owned());
+                if let Some(end) = key.and_then(|key| table.get_mut(&key)).and_then(Item::as_value_mut) {
+                    end.decor_mut().set_suffix(comment);
+                }
+            }
+        }
     }
 
     /// Leaves a comment at the end of the file where it is if the new table is the last one.
@@ -144,6 +224,8 @@ impl ServersFile {
         // without any table, the demonstration would be served
         if let Some(servers) = servers.as_table_mut().filter(|servers| servers.is_empty()) {
             servers.set_implicit(!is_only);
+            // of `servers.a.command = …`, nothing would be written
+            servers.set_dotted(false);
         }
         if !kept.is_empty() {
             let trailing = format!("{kept}{}", self.document.trailing().as_str().unwrap_or_default());
@@ -169,7 +251,9 @@ impl ServersFile {
             draft: Some(self.document.to_string()),
             ..process.options.given()
         };
-        config::load(&draft, &process.environment, &process.folder)
+        // the gateway has what this process may lack
+        let environment = unset_variables::filled(&process.environment, &self.document.to_string());
+        config::load(&draft, &environment, &process.folder)
     }
 
     /// Replaces the file at once. A new one is for this user alone, since it may hold secrets.
@@ -186,6 +270,19 @@ impl ServersFile {
 // === impl ServerEntry ===
 
 impl ServerEntry {
+    /// The entry as it is written.
+    pub(super) fn text(&self) -> String {
+        self.table().to_string()
+    }
+
+    /// The same with a login of each user, for a server at a URL.
+    pub(super) fn with_login(&self) -> Self {
+        match self.clone() {
+            Self::Remote { url, kind, headers, .. } => Self::Remote { url, kind, headers, login: EntryLogin::OAuth },
+            program @ Self::Program { .. } => program,
+        }
+    }
+
     fn table(&self) -> Table {
         let mut table = Table::new();
         let pairs = |pairs: &[(String, String)]| -> InlineTable {
@@ -203,11 +300,14 @@ impl ServerEntry {
                     table["env"] = value(pairs(env));
                 }
             }
-            Self::Remote { url, kind, headers } => {
+            Self::Remote { url, kind, headers, login } => {
                 if let Some(kind) = kind {
                     table["type"] = value(*kind);
                 }
                 table["url"] = value(url);
+                if *login == EntryLogin::OAuth {
+                    table["auth"] = value("oauth");
+                }
                 if !headers.is_empty() {
                     table["headers"] = value(pairs(headers));
                 }
@@ -215,6 +315,23 @@ impl ServerEntry {
         }
         table
     }
+}
+
+/// A value of another program's file in TOML, on one line; `None` of one that TOML does not have.
+fn imported(value: &ConfigValue) -> Option<Value> {
+    Some(match value {
+        ConfigValue::Text(text) => Value::from(text.as_str()),
+        ConfigValue::Integer(number) => Value::from(*number),
+        ConfigValue::Flag(flag) => Value::from(*flag),
+        ConfigValue::List(nodes) => {
+            Value::Array(nodes.iter().filter_map(|node| imported(&node.value)).collect::<Array>())
+        }
+        ConfigValue::Table(entries) => {
+            let pairs = entries.iter().filter_map(|entry| Some((entry.key.as_str(), imported(&entry.value.value)?)));
+            Value::InlineTable(pairs.collect::<InlineTable>())
+        }
+        ConfigValue::Other(_) => return None,
+    })
 }
 
 /// The comments above a table that an empty line separates from it.

@@ -3,7 +3,11 @@
 use clap::Subcommand;
 
 use super::{
-    arguments::FormatArgs, failure::CommandFailure, gateway_client::GatewayArgs, process::ProcessContext, status,
+    arguments::FormatArgs,
+    failure::CommandFailure,
+    gateway_client::GatewayArgs,
+    process::{CommandPurpose, ProcessContext},
+    status,
 };
 
 /// Subcommands of `sessions`.
@@ -23,6 +27,12 @@ pub struct ListSessionsArgs {
 }
 
 impl SessionsCommand {
+    /// The relation to the gateway that runs here.
+    pub(super) fn purpose(&self) -> CommandPurpose {
+        let Self::List(list) = self;
+        list.target.purpose()
+    }
+
     /// Runs the subcommand.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let Self::List(list) = self;

@@ -5,13 +5,13 @@ use super::{
     failure::CommandFailure,
     gateway_client::GatewayArgs,
     output::{Emphasis, Style},
-    process::ProcessContext,
+    process::{CommandPurpose, ProcessContext},
     table::{Cell, TextTable},
 };
 use crate::{
     model::status::{
         BackendState, BackendStatus, CertificateStatus, EraSource, EraStatus, GroupStatus, MemoryStatus, OmittedEntry,
-        SessionStatus, Status, summary,
+        ProcessStatus, SessionStatus, Status, summary,
     },
     support::printable,
 };
@@ -32,6 +32,11 @@ pub struct StatusArgs {
 }
 
 impl StatusArgs {
+    /// The relation to the gateway that runs here.
+    pub(super) fn purpose(&self) -> CommandPurpose {
+        self.target.purpose()
+    }
+
     /// Requests the status and prints it.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let (status, document) = self.target.find(process)?.status().await?;
@@ -56,6 +61,10 @@ pub fn render(status: &Status, style: Style) -> String {
     for difference in &status.configuration {
         text.extend([&style.paint(Emphasis::Bad, "configuration"), " ", &printable(difference), "\n"]);
     }
+    for fault in &status.network {
+        text.extend([&style.paint(Emphasis::Bad, "network"), " ", &printable(fault), "\n"]);
+    }
+    text.extend(status.process.as_ref().map(process_line));
     text.push('\n');
     text.push_str(&backends(&status.backends, style));
     text.push('\n');
@@ -64,6 +73,20 @@ pub fn render(status: &Status, style: Style) -> String {
     text.extend(status.certificate.as_ref().map(|found| certificate(found, style)));
     text.extend(status.memory.as_ref().map(memory));
     text
+}
+
+/// A line about the process, its file and its folder.
+fn process_line(process: &ProcessStatus) -> String {
+    let ProcessStatus { pid, uptime_seconds, configuration, data_dir } = process;
+    let (days, hours, minutes) = (uptime_seconds / 86400, uptime_seconds / 3600 % 24, uptime_seconds / 60 % 60);
+    let uptime = match (days, hours, minutes) {
+        (0, 0, 0) => format!("{uptime_seconds} s"),
+        (0, 0, minutes) => format!("{minutes} min"),
+        (0, hours, minutes) => format!("{hours} h {minutes} min"),
+        (days, hours, _) => format!("{days} d {hours} h"),
+    };
+    let file = configuration.as_deref().unwrap_or("none: one server from the command line");
+    printable(&format!("process {pid}, up {uptime}; configuration {file}; data {data_dir}")) + "\n"
 }
 
 /// A line about the certificate, and one about its fault.
@@ -93,7 +116,7 @@ fn memory(memory: &MemoryStatus) -> String {
 /// The servers as a table, with reasons and last output below.
 pub fn backends(backends: &[BackendStatus], style: Style) -> String {
     let heading =
-        ["SERVER", "TRANSPORT", "VERSION", "ERA", "TOOLS", "PROMPTS", "RESOURCES", "SESSIONS", "RESTARTS", "STATE"];
+        ["SERVER", "STATE", "TRANSPORT", "VERSION", "ERA", "TOOLS", "PROMPTS", "RESOURCES", "SESSIONS", "RESTARTS"];
     let mut table = TextTable::new(&heading);
     for backend in backends {
         let numbers = [
@@ -104,9 +127,9 @@ pub fn backends(backends: &[BackendStatus], style: Style) -> String {
             usize::try_from(backend.restarts).unwrap_or(usize::MAX),
         ];
         let (version, era) = (backend.protocol_version.as_deref().unwrap_or("-"), era(backend));
-        let named = [&backend.id, &backend.transport, version, &era];
-        let cells = named.map(Cell::from).into_iter().chain(numbers.map(Cell::from));
-        table.row(cells.chain([state(backend)]));
+        let named = [&*backend.transport, version, &era].map(Cell::from);
+        let cells = [Cell::from(&backend.id), state(backend)].into_iter().chain(named);
+        table.row(cells.chain(numbers.map(Cell::from)));
     }
     table.render(style) + &notes(backends, style) + &left_out(backends, style)
 }
@@ -277,6 +300,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "the status has many parts")]
     fn the_status_shows_each_state_and_the_reason_of_failures() {
         let status = Status {
             configuration: vec!["changed, and taken at the next start: [limits]".to_owned()],
@@ -305,6 +329,13 @@ mod tests {
                 idle_seconds: 12,
             }],
             certificate: Some(refused_certificate()),
+            process: Some(ProcessStatus {
+                pid: 4711,
+                uptime_seconds: 7380,
+                configuration: Some("/etc/lockkeeper/lockkeeper.toml".to_owned()),
+                data_dir: "/var/lib/lockkeeper".to_owned(),
+            }),
+            network: vec!["https to docs.example failed at the start (refused\u{1b}): the server `git`".to_owned()],
             memory: Some(MemoryStatus {
                 budget: 512 << 20,
                 held: 3 << 19,
@@ -315,12 +346,14 @@ mod tests {
         Lockkeeper 0.1.0  https://mcp.example.com/mcp  since 2026-01-01T00:00:00Z
         1 ready, 2 starting, 1 failing
         configuration changed, and taken at the next start: [limits]
+        network https to docs.example failed at the start (refused?): the server `git`
+        process 4711, up 2 h 3 min; configuration /etc/lockkeeper/lockkeeper.toml; data /var/lib/lockkeeper
 
-        SERVER  TRANSPORT  VERSION     ERA             TOOLS  PROMPTS  RESOURCES  SESSIONS  RESTARTS  STATE
-        gone    stdio      -           -               3      0        12         1         0         failed, next try in 8 s
-        lost    stdio      -           -               3      0        12         1         0         restarting
-        slow    stdio      -           -               3      0        12         1         0         starting (12 s)
-        git     stdio      2025-06-18  legacy, probed  3      0        12         1         0         ready
+        SERVER  STATE                    TRANSPORT  VERSION     ERA             TOOLS  PROMPTS  RESOURCES  SESSIONS  RESTARTS
+        gone    failed, next try in 8 s  stdio      -           -               3      0        12         1         0
+        lost    restarting               stdio      -           -               3      0        12         1         0
+        slow    starting (12 s)          stdio      -           -               3      0        12         1         0
+        git     ready                    stdio      2025-06-18  legacy, probed  3      0        12         1         0
 
         gone: it has no key
           stderr | Traceback?[31m

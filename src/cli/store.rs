@@ -3,9 +3,14 @@
 
 use std::sync::Arc;
 
-use super::{arguments, data_access, failure::CommandFailure, operator, process::ProcessContext};
+use super::{
+    arguments, data_access,
+    failure::{CommandFailure, Exit},
+    operator,
+    process::{CommandPurpose, ProcessContext},
+};
 use crate::{
-    app::{self, database},
+    app::{self, RunRecord, database},
     config::{DataPlaces, DatabasePlace, files},
     oauth::{self, OAuth, OAuthSettings},
     storage::{self, Storage},
@@ -15,7 +20,7 @@ use crate::{
 /// Handling of a missing database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfMissing {
-    /// Create it.
+    /// Create it if the person has named its folder.
     Create,
     /// Fail: it has no data to show.
     Refuse,
@@ -35,8 +40,15 @@ impl AdminStore {
     pub async fn open(process: &mut ProcessContext, absent: IfMissing) -> Result<Self, CommandFailure> {
         let places = arguments::data_places(process)?;
         let DataPlaces { folder, database, .. } = &places;
-        if absent == IfMissing::Refuse {
-            exists(database)?;
+        agree_with_gateway(&places)?;
+        let is_new = !database::is_filled(database).await;
+        if is_new {
+            may_create(absent, &places, process)?;
+        }
+        if process.purpose == CommandPurpose::ChangesData {
+            let is_inside = matches!(database, DatabasePlace::File(path) if path.starts_with(folder));
+            let place = if is_inside { folder.display().to_string() } else { database.to_string() };
+            process.output.remark(&format!("{} {place}", if is_new { "new data:" } else { "data:" }));
         }
         if let Some(warning) = data_access::root_warning(folder) {
             process.output.remark(&format!("warning: {warning}"));
@@ -47,7 +59,11 @@ impl AdminStore {
         };
         files::create(folder).map_err(|error| unusable(&error))?;
         let storage = database::open(database).await.map_err(|error| unusable(&error))?;
-        let oauth = open_oauth(&storage, &places, operator::name(process)).await.map_err(|error| unusable(&error))?;
+        let opened = open_oauth(&storage, &places, operator::name(process)).await;
+        let oauth = opened.map_err(|error| {
+            let failure = unusable(&error);
+            if error.is_of_configuration() { CommandFailure { exit: Exit::Usage, ..failure } } else { failure }
+        })?;
         Ok(Self { oauth, storage })
     }
 
@@ -60,13 +76,68 @@ impl AdminStore {
     }
 }
 
+/// Refuses a database other than that of the gateway on the same folder: nobody would serve what is changed there.
+pub(super) fn agree_with_gateway(places: &DataPlaces) -> Result<(), CommandFailure> {
+    let DataPlaces { folder, database, .. } = places;
+    let Some(gateway) = RunRecord::last_on(folder).filter(|gateway| !gateway.uses(database)) else { return Ok(()) };
+    let is_there = !matches!(database, DatabasePlace::File(path) if !path.exists());
+    let which = if gateway.is_locked() {
+        format!("the gateway that runs there (process {})", gateway.pid)
+    } else if is_there {
+        // another one may be meant, but none is made
+        return Ok(());
+    } else {
+        "the gateway that ran there last".to_owned()
+    };
+    let shown = match database {
+        DatabasePlace::File(path) => format!("sqlite:{}", path.display()),
+        DatabasePlace::Server(_) => format!("postgres://{database}"),
+    };
+    let advice = match &gateway.configuration {
+        Some(file) => {
+            format!("name its configuration: `--config {}`; or set LOCKKEEPER_DATABASE as it has it", file.display())
+        }
+        None => "set LOCKKEEPER_DATABASE as it has it".to_owned(),
+    };
+    Err(CommandFailure::usage("this command would use another database than the gateway, and nothing was changed")
+        .why(format!(
+            "{which}, with its data in {}, uses {}; this command would use {shown}",
+            folder.display(),
+            gateway.database
+        ))
+        .advise(advice))
+}
+
+/// Refuses to create a database, except where the person has named its folder.
+fn may_create(absent: IfMissing, places: &DataPlaces, process: &ProcessContext) -> Result<(), CommandFailure> {
+    let DataPlaces { folder, database, .. } = places;
+    match (absent, database) {
+        (IfMissing::Create, DatabasePlace::File(_)) if process.is_data_dir_named => Ok(()),
+        (IfMissing::Create, DatabasePlace::File(_)) => Err(no_data(database).advise(format!(
+            "set the folder or the file of the gateway: `--data-dir DIR` or `--config FILE`; for a new one start it with \
+             `lockkeeper serve`, or use `--data-dir {}`",
+            folder.display()
+        ))),
+        (_, DatabasePlace::Server(_)) => {
+            Err(no_data(database).advise("start the gateway once: it creates what it needs"))
+        }
+        (IfMissing::Refuse, DatabasePlace::File(_)) => exists(database),
+    }
+}
+
+fn no_data(database: &DatabasePlace) -> CommandFailure {
+    let place = match database {
+        DatabasePlace::File(path) => path.parent().unwrap_or(path).display().to_string(),
+        DatabasePlace::Server(_) => database.to_string(),
+    };
+    CommandFailure::failed(format!("there is no gateway data in {place}"))
+}
+
 /// Refuses a file that is not there.
 pub fn exists(database: &DatabasePlace) -> Result<(), CommandFailure> {
     match database {
         DatabasePlace::File(path) if !path.exists() => {
-            let folder = path.parent().unwrap_or(path);
-            Err(CommandFailure::failed(format!("there is no gateway data in {}", folder.display()))
-                .advise("set the folder: `--data-dir DIR` or `--config FILE`"))
+            Err(no_data(database).advise("set the folder: `--data-dir DIR` or `--config FILE`"))
         }
         DatabasePlace::File(_) | DatabasePlace::Server(_) => Ok(()),
     }

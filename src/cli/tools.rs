@@ -10,7 +10,7 @@ use super::{
     failure::CommandFailure,
     gateway_client,
     probe::{Probe, call},
-    process::ProcessContext,
+    process::{CommandPurpose, ProcessContext},
     serve,
     table::{Cell, TextTable},
 };
@@ -106,6 +106,20 @@ fn object(text: &str) -> Result<Map<String, Value>, String> {
 // === impl ToolsArgs ===
 
 impl ToolsArgs {
+    /// The relation to the gateway that runs here: none for one at a URL, and for one server from the command line.
+    pub(super) fn purpose(&self) -> CommandPurpose {
+        let of = match &self.command {
+            None => &self.list.of,
+            Some(ToolsCommand::List(args)) => &args.of,
+            Some(ToolsCommand::Call(args)) => &args.of,
+        };
+        if of.gateway.is_some() || of.single.given().is_some() {
+            CommandPurpose::Unrelated
+        } else {
+            CommandPurpose::Asks
+        }
+    }
+
     /// Runs the subcommand; without one, lists.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         match self.command {
@@ -128,11 +142,11 @@ impl ListToolsArgs {
         probe.end().await;
         if self.form.json {
             process.output.json(&json!({ "tools": tools }));
-        } else {
+        } else if self.of.gateway.is_none() || !tools.is_empty() {
             let mut table = TextTable::new(&["TOOL", "WHAT IT DOES"]);
             for tool in &tools {
                 let said = tool["description"].as_str().or(tool["title"].as_str()).unwrap_or_default();
-                let first: String = said.lines().next().unwrap_or_default().chars().take(LONGEST).collect();
+                let first = cut(said.lines().next().unwrap_or_default());
                 table.row([tool["name"].as_str().unwrap_or_default(), &first].map(Cell::from));
             }
             let text = table.render(process.output.out);
@@ -142,6 +156,11 @@ impl ListToolsArgs {
         let sick = sick(&looked);
         if sick.is_empty() {
             return Ok(());
+        }
+        if let Some(gateway) = &self.of.gateway {
+            let asks = looked.iter().any(|server| server.state.asks_for_login());
+            let key = gateway_client::api_key(self.of.api_key_file.as_deref(), process)?;
+            return Err(gateway_client::refused(gateway, &key, if asks { None } else { Some(sick.join("\n")) }).await);
         }
         Err(CommandFailure::failed("some servers are not ready")
             .why(sick.join("\n"))
@@ -161,12 +180,21 @@ impl CallToolArgs {
             outcome = reply.outcome() => Some(outcome),
             _ = tokio::signal::ctrl_c() => None,
         };
+        let others = match &outcome {
+            Some(Outcome::Failed(_)) => probe.tool_names(&*endpoint(&probe, &config)).await,
+            _ => Vec::new(),
+        };
         probe.end().await;
         let failed = |why: String| CommandFailure::failed(format!("`{}` could not be called", self.name)).why(why);
         let result = match outcome {
             Some(Outcome::Complete(result)) => result.view::<Value>().unwrap_or_default(),
             Some(Outcome::Failed(error)) => {
-                return Err(failed(error.message().clone()).advise("`lockkeeper tools` lists the tools"));
+                let prefixed = format!("__{}", self.name);
+                let advice = match others.iter().find(|other| other.ends_with(&prefixed)) {
+                    Some(meant) => format!("did you mean `{}`?", printable(meant)),
+                    None => "`lockkeeper tools` lists the tools".to_owned(),
+                };
+                return Err(failed(error.message().clone()).advise(advice));
             }
             Some(Outcome::InputRequired(_)) => {
                 return Err(failed("it asks for input, and this command gives none".to_owned()));
@@ -208,6 +236,14 @@ impl ServersArgs {
             serve::install(&config.log, process)?;
         }
         Ok(config)
+    }
+}
+
+/// A line of at most [`LONGEST`] characters.
+fn cut(line: &str) -> String {
+    match line.char_indices().nth(LONGEST) {
+        Some(_) => line.chars().take(LONGEST - 1).chain(['…']).collect(),
+        None => line.to_owned(),
     }
 }
 

@@ -28,6 +28,13 @@ pub(super) fn server(text: &str) -> Result<(BackendId, Access), String> {
     BackendId::parse(id).map(|id| (id, access)).map_err(|error| error.to_string())
 }
 
+/// A header as `NAME: VALUE` or `NAME=VALUE`.
+pub(super) fn header(text: &str) -> Result<(String, String), String> {
+    // no name has either
+    let (name, value) = text.split_once([':', '=']).ok_or("this must be `NAME: VALUE`")?;
+    Ok((name.trim().to_owned(), value.trim_start().to_owned()))
+}
+
 /// A network in CIDR notation, or a single address.
 pub(super) fn network(text: &str) -> Result<IpNet, String> {
     let address = |_| text.parse::<IpAddr>().map(IpNet::from);

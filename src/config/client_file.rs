@@ -35,6 +35,8 @@ pub(super) struct ClientFile {
     pub(super) document: Document,
     /// The name of their table.
     pub(super) table: &'static str,
+    /// The names of servers that are switched off.
+    pub(super) switched_off: Vec<String>,
     /// Folders of projects whose servers are not among them.
     pub(super) other_projects: Vec<String>,
 }
@@ -86,7 +88,7 @@ impl ClientFile {
     /// `folder` lies in, which come first.
     pub(super) fn new(document: Document, folder: &Path) -> Self {
         let Some(form) = ClientForm::of(&document.root) else {
-            return Self { document, table: "mcpServers", other_projects: Vec::new() };
+            return Self { document, table: "mcpServers", switched_off: Vec::new(), other_projects: Vec::new() };
         };
         let (key, root) = (form.table(), &document.root);
         let inner = table(root, "mcp").unwrap_or_default();
@@ -107,14 +109,18 @@ impl ClientFile {
         }
         // newer files of opencode look like settings of VS Code
         let has_braces = matches!(form, ClientForm::OpenCode | ClientForm::Settings);
-        let servers = servers.into_iter().filter_map(|server| in_common_form(server, has_braces));
+        let named = servers.iter().map(|server| server.key.clone()).collect::<Vec<_>>();
+        let servers: Vec<ConfigEntry> =
+            servers.into_iter().filter_map(|server| in_common_form(server, has_braces)).collect();
+        let is_off = |name: &String| servers.iter().all(|server| server.key != *name);
+        let switched_off = named.into_iter().filter(is_off).collect();
         let at = root.first().map_or(0, |first| first.at);
-        let value = ConfigNode { at, value: ConfigValue::Table(servers.collect()) };
+        let value = ConfigNode { at, value: ConfigValue::Table(servers) };
         let inner = inner.iter().filter(|entry| form == ClientForm::Settings && entry.key == "inputs");
         let mut kept: Vec<ConfigEntry> = root.iter().filter(|entry| is_kept(entry)).chain(inner).cloned().collect();
         kept.retain(|entry| entry.key != key);
         kept.push(ConfigEntry { key: key.to_owned(), at, value });
-        Self { document: document.with_root(kept), table: key, other_projects }
+        Self { document: document.with_root(kept), table: key, switched_off, other_projects }
     }
 }
 

@@ -78,6 +78,8 @@ pub enum ConfigSource {
     Named(PathBuf),
     /// `lockkeeper.toml` in the working directory.
     Adjacent(PathBuf),
+    /// The usual file of the user or of the machine.
+    Usual(PathBuf),
 }
 
 // === impl Config ===
@@ -132,7 +134,7 @@ impl ConfigSource {
     /// `None` for a server from the command line.
     pub fn file(&self) -> Option<&Path> {
         match self {
-            Self::Named(file) | Self::Adjacent(file) => Some(file),
+            Self::Named(file) | Self::Adjacent(file) | Self::Usual(file) => Some(file),
             Self::Demo => Some(Path::new(ADJACENT)),
             Self::CommandLine => None,
         }
@@ -144,7 +146,7 @@ impl std::fmt::Display for ConfigSource {
         match self {
             Self::Demo => f.write_str("none, so the built-in demonstration server runs"),
             Self::CommandLine => f.write_str("one server from the command line"),
-            Self::Named(path) => write!(f, "{}", path.display()),
+            Self::Named(path) | Self::Usual(path) => write!(f, "{}", path.display()),
             Self::Adjacent(path) => write!(f, "{} (found in the working directory)", path.display()),
         }
     }

@@ -12,12 +12,28 @@ use std::{
 pub struct Environment {
     variables: BTreeMap<OsString, OsString>,
     launcher: Option<PathBuf>,
+    /// The configuration file of the whole machine.
+    machine_file: Option<PathBuf>,
 }
 
 impl Environment {
-    /// The variables of this process.
+    /// The variables of this process, on this machine.
     pub fn system() -> Self {
-        std::env::vars_os().collect()
+        let machine_file = cfg!(unix).then(|| PathBuf::from("/etc/lockkeeper/lockkeeper.toml"));
+        Self { machine_file, ..std::env::vars_os().collect() }
+    }
+
+    /// The usual configuration files: of the user, and of the machine. They need not be there.
+    pub fn usual_files(&self) -> impl Iterator<Item = PathBuf> {
+        let absolute = |name: &str| self.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let folder = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
+        let own = folder.map(|folder| folder.join("lockkeeper/lockkeeper.toml"));
+        own.into_iter().chain(self.machine_file.clone())
+    }
+
+    /// The value of `name` that is not empty.
+    pub fn said(&self, name: &str) -> Option<&str> {
+        self.get(name).filter(|value| !value.is_empty())
     }
 
     /// The same with the launcher of programs ([`crate::support::launcher`]).
@@ -34,6 +50,13 @@ impl Environment {
     /// The value of `name`; `None` if it is not set or not UTF-8.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(std::ffi::OsStr::new(name))?.to_str()
+    }
+
+    /// The environment with this variable.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.variables.insert(name.into(), value.into());
+        self
     }
 
     /// The environment without this variable.
@@ -54,7 +77,7 @@ impl Environment {
 impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Environment {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(variables: I) -> Self {
         let variables = variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        Self { variables, launcher: None }
+        Self { variables, launcher: None, machine_file: None }
     }
 }
 

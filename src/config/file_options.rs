@@ -110,7 +110,7 @@ pub(super) fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
     let groups = groups::read_all(root.table("groups"), &servers);
     let names: Vec<BackendId> = servers.iter().cloned().chain(groups.iter().map(|group| group.id.clone())).collect();
     let file = FileOptions {
-        listen: root.parsed("listen", parse_listen),
+        listen: root.parsed_or_number("listen", parse_listen),
         public_url: root.parsed("public_url", PublicUrl::parse),
         data_dir: path_in(&mut root, "data_dir", base),
         database: database_in(&mut root, base),

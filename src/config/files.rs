@@ -31,6 +31,11 @@ pub fn lock(data_dir: &Path) -> PathBuf {
     data_dir.join("gateway.lock")
 }
 
+/// Record of the gateway that was started last: its process, its configuration file and its database.
+pub fn last_start(data_dir: &Path) -> PathBuf {
+    data_dir.join("last-start.json")
+}
+
 /// The folder of a person's logins at other servers.
 pub fn logins(data_dir: &Path) -> PathBuf {
     data_dir.join("logins")

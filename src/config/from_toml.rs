@@ -18,8 +18,17 @@ pub fn parse(file: &str, text: &str) -> Result<Document, ConfigProblems> {
     }
     // The error's own display quotes the line, which may hold a secret.
     let problem = |error: toml::de::Error| {
-        let at = error.span().map_or(0, |span| span.start);
-        ConfigProblem::new(tree::place_in(file, text, at), format!("this is not TOML: {}", error.message()))
+        let span = error.span().unwrap_or_default();
+        let place = tree::place_in(file, text, span.start);
+        if error.message().contains("duplicate key") {
+            return ConfigProblem::new(place, "this is listed twice").advise("remove one of them");
+        }
+        let problem = ConfigProblem::new(place, format!("this is not TOML: {}", error.message()));
+        let is_escape = text.get(span.start.saturating_sub(1)..span.end).is_some_and(|part| part.contains('\\'));
+        if is_escape {
+            return problem.advise("write a path in single quotes, such as 'C:\\tools', or each backslash twice");
+        }
+        problem
     };
     Err(ConfigProblems(errors.into_iter().map(problem).collect()))
 }
@@ -49,4 +58,19 @@ fn node(value: &Spanned<DeValue<'_>>) -> ConfigNode {
         DeValue::Datetime(_) => ConfigValue::Other("a date"),
     };
     ConfigNode { at, value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backslash_and_a_key_that_is_there_twice_are_explained() {
+        let told = |text: &str| parse("x.toml", text).unwrap_err().to_string();
+        let path = told("command = \"C:\\dir\\run\"");
+        assert!(path.contains("in single quotes") && path.contains("x.toml:1:"), "{path}");
+        assert!(told("[servers.a]\n[servers.b]\n[servers.a]\n").contains("this is listed twice"));
+        let other = told("command = ");
+        assert!(other.contains("this is not TOML") && !other.contains("quotes, such"), "{other}");
+    }
 }

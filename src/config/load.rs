@@ -12,7 +12,7 @@ use std::{
 use super::{
     backend,
     client_file::ClientFile,
-    configuration::{ADJACENT, Config, ConfigSource, DEFAULT_LISTEN},
+    configuration::{Config, ConfigSource, DEFAULT_LISTEN},
     database::{DatabasePlace, MasterKeyPlace},
     environment::Environment,
     expand::ReferenceSources,
@@ -29,6 +29,7 @@ use super::{
     text_file::text_of,
     tls::{self, TLS_LISTEN, TlsOptions},
     tree::Document,
+    unnamed_files::{UnnamedFiles, folder_in_place},
 };
 use crate::{
     model::{BackendSpec, MAX_NESTING, NESTING, Naming, TlsSpec, TrustedProxies, nesting},
@@ -63,6 +64,8 @@ pub struct CommandLineOptions {
     pub draft: Option<String>,
     /// What a person has answered for `${input:…}`, by name.
     pub inputs: BTreeMap<String, Secret>,
+    /// The files that are read without being named.
+    pub unnamed: UnnamedFiles,
 }
 
 /// A single server from the command line.
@@ -194,7 +197,7 @@ pub fn data_places(
 ) -> Result<DataPlaces, ConfigProblems> {
     let mut loader = Loader { given, environment, folder, problems: Vec::new() };
     let file = match loader.source() {
-        ConfigSource::Named(path) | ConfigSource::Adjacent(path) => loader.places_in(&path),
+        ConfigSource::Named(path) | ConfigSource::Adjacent(path) | ConfigSource::Usual(path) => loader.places_in(&path),
         ConfigSource::CommandLine | ConfigSource::Demo => PlaceOptions::default(),
     };
     let folder = loader.data_dir(file.data_dir);
@@ -211,7 +214,7 @@ pub fn data_folder(
     environment: &Environment,
     folder: &Path,
 ) -> Result<PathBuf, ConfigProblems> {
-    if given.data_dir.is_none() && environment.get("LOCKKEEPER_DATA_DIR").is_none() {
+    if given.data_dir.is_none() && environment.said("LOCKKEEPER_DATA_DIR").is_none() {
         return data_places(given, environment, folder).map(|places| places.folder);
     }
     Ok(Loader { given, environment, folder, problems: Vec::new() }.data_dir(None))
@@ -226,8 +229,9 @@ pub fn is_of_another_program(path: &Path, text: &str) -> bool {
 /// The values that the servers of the file need and that no person has given.
 pub fn open_inputs(given: &CommandLineOptions, environment: &Environment, folder: &Path) -> Vec<OpenInput> {
     let mut loader = Loader { given, environment, folder, problems: Vec::new() };
-    let (ConfigSource::Named(path) | ConfigSource::Adjacent(path)) = loader.source() else { return Vec::new() };
-    let Some((_, document)) = loader.document(&path).filter(|(format, _)| *format != FileFormat::Toml) else {
+    let source = loader.source();
+    let Some(path) = source.file().filter(|_| source != ConfigSource::Demo) else { return Vec::new() };
+    let Some((_, document)) = loader.document(path).filter(|(format, _)| *format != FileFormat::Toml) else {
         return Vec::new();
     };
     let referred = inputs::referred(&ClientFile::new(document, folder).document);
@@ -242,19 +246,18 @@ pub fn source(given: &CommandLineOptions, environment: &Environment, folder: &Pa
 // === impl Loader ===
 
 impl Loader<'_> {
-    /// A named file precedes everything; a server from the command line precedes the file in the working directory.
+    /// A named file precedes everything; a server from the command line precedes files that are not named.
     fn source(&self) -> ConfigSource {
-        let named = self.given.config.clone().or_else(|| self.environment.get("LOCKKEEPER_CONFIG").map(PathBuf::from));
+        let named = self.given.config.clone().or_else(|| self.environment.said("LOCKKEEPER_CONFIG").map(PathBuf::from));
         match (named, &self.given.single) {
             (Some(path), _) => ConfigSource::Named(path),
             (None, Some(_)) => ConfigSource::CommandLine,
-            (None, None) if self.folder.join(ADJACENT).is_file() => ConfigSource::Adjacent(PathBuf::from(ADJACENT)),
-            (None, None) => ConfigSource::Demo,
+            (None, None) => self.given.unnamed.source(self.environment, self.folder),
         }
     }
 
     fn read(&mut self, source: &ConfigSource) -> FileOptions {
-        let (ConfigSource::Named(path) | ConfigSource::Adjacent(path)) = source else { return FileOptions::default() };
+        let Some(path) = source.file().filter(|_| *source != ConfigSource::Demo) else { return FileOptions::default() };
         let Some((format, document)) = self.document(path) else { return FileOptions::default() };
         let base = self.base(path);
         let (mut former_names, mut problems) = (Vec::new(), Vec::new());
@@ -297,6 +300,7 @@ impl Loader<'_> {
         };
         let text = match fs::metadata(&whole) {
             _ if let Some(draft) = &self.given.draft => Ok(draft.clone()),
+            Ok(metadata) if metadata.is_dir() => Err(folder_in_place(&file)),
             Ok(metadata) if metadata.len() > LONGEST => Err(unreadable(&"it is longer than 4 MiB")),
             _ => text_of(&whole).map_err(|error| match error.kind() {
                 io::ErrorKind::InvalidData => unreadable(&error),
@@ -384,7 +388,7 @@ impl Loader<'_> {
 
     fn data_dir(&mut self, in_file: Option<PathBuf>) -> PathBuf {
         let said = self.given.data_dir.clone();
-        let said = said.or_else(|| self.environment.get("LOCKKEEPER_DATA_DIR").map(PathBuf::from)).or(in_file);
+        let said = said.or_else(|| self.environment.said("LOCKKEEPER_DATA_DIR").map(PathBuf::from)).or(in_file);
         let said = said.or_else(platform_data_dir);
         let folder = said.unwrap_or_else(|| {
             let what = "there is no home folder for data";

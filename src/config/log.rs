@@ -29,12 +29,36 @@ impl LogConfig {
     }
 }
 
+/// The words for levels, as numbers too.
+const LEVELS: [&str; 12] = ["off", "error", "warn", "info", "debug", "trace", "0", "1", "2", "3", "4", "5"];
+
 /// Checks log directives.
 pub(super) fn filter(text: &str) -> Result<String, String> {
+    // a word that is no level would be the name of a part, and show nothing
+    let names_nothing = |directive: &str| {
+        let is_level = LEVELS.iter().any(|level| directive.eq_ignore_ascii_case(level));
+        let is_word = directive.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+        is_word && !is_level && directive != env!("CARGO_PKG_NAME") && !directive.is_empty()
+    };
     match tracing_subscriber::EnvFilter::try_new(text) {
-        Ok(_) => Ok(text.to_owned()),
-        Err(_) => Err("a filter is a level (`error`, `warn`, `info`, `debug`, `trace`), or directives such as \
+        Ok(_) if !text.split(',').any(|directive| names_nothing(directive.trim())) => Ok(text.to_owned()),
+        _ => Err("a filter is a level (`error`, `warn`, `info`, `debug`, `trace`), or directives such as \
                        `info,lockkeeper::backend=debug`"
             .to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_no_level_is_refused() {
+        for fine in ["info", "WARN", "info,lockkeeper::backend=debug", "lockkeeper", "hyper=warn", "off", ""] {
+            assert!(filter(fine).is_ok(), "{fine}");
+        }
+        for wrong in ["banana", "info,banana", "verbose", "info,=", "lockkeeper=loud"] {
+            assert!(filter(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -134,6 +134,16 @@ impl<'a> Section<'a> {
         self.parse_node(&entry.value, &self.path(key), &parse)
     }
 
+    /// The same, which a whole number may be too.
+    pub fn parsed_or_number<T>(&mut self, key: &'static str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+        let entry = self.take(key)?;
+        let ConfigNode { at, value: ConfigValue::Integer(number) } = entry.value else {
+            return self.parse_node(&entry.value, &self.path(key), &parse);
+        };
+        let node = ConfigNode { at, value: ConfigValue::Text(number.to_string()) };
+        self.parse_node(&node, &self.path(key), &parse)
+    }
+
     /// A list of strings, each checked by `parse`.
     pub fn parsed_list<T>(&mut self, key: &'static str, parse: impl Fn(&str) -> Result<T, String>) -> Option<Vec<T>> {
         let entry = self.take(key)?;

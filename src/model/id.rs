@@ -4,6 +4,9 @@ use std::{borrow::Borrow, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
+/// Longest name of a server, in characters.
+const LONGEST: usize = 32;
+
 /// Declares an identifier: an immutable, cheaply cloned string of its own type.
 macro_rules! identifier {
     ($(#[$doc:meta])* $name:ident) => {
@@ -157,23 +160,34 @@ impl BackendId {
         let mut chars = name.chars();
         let starts_well = chars.next().is_some_and(|first| first.is_ascii_lowercase());
         let goes_well = chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
-        if starts_well && goes_well && name.len() <= 32 {
+        if starts_well && goes_well && name.len() <= LONGEST {
             Ok(Self(name.into()))
         } else {
             Err(InvalidBackendId(name.to_owned()))
         }
     }
 
-    /// Makes a backend name from a configured one: lower case, `-` for every other character, cut to 32. Fails if the
-    /// result does not begin with a letter.
+    /// Makes a backend name from a configured one: lower case, `-` for every other character; of one that is too long, the last
+    /// part, cut to 32. Fails if the result does not begin with a letter.
     pub fn normalise(name: &str) -> Result<Self, InvalidBackendId> {
+        let whole = Self::cut(name);
+        if name.chars().count() <= LONGEST {
+            return whole.map_err(|_| InvalidBackendId(name.to_owned()));
+        }
+        // `github.com/modelcontextprotocol/servers/src/filesystem`, `io.github.someone.with-a-long-name.weather`
+        let parts = [name.rsplit('/').next(), name.rsplit(['/', '.', ':']).next()];
+        let part = parts.into_iter().flatten().find(|part| part.chars().count() <= LONGEST);
+        part.and_then(|part| Self::cut(part).ok()).map_or(whole, Ok).map_err(|_| InvalidBackendId(name.to_owned()))
+    }
+
+    fn cut(name: &str) -> Result<Self, InvalidBackendId> {
         let lowered: String = name
             .chars()
             .map(|c| c.to_ascii_lowercase())
             .map(|c| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' })
-            .take(32)
+            .take(LONGEST)
             .collect();
-        Self::parse(&lowered).map_err(|_| InvalidBackendId(name.to_owned()))
+        Self::parse(&lowered)
     }
 
     /// The name.
@@ -203,6 +217,8 @@ mod tests {
         let name = |text: &str| BackendId::normalise(text).map(|id| id.to_string());
         assert_eq!(name("My Server_2").as_deref(), Ok("my-server-2"));
         assert_eq!(name(&"x".repeat(40)).map(|id| id.len()), Ok(32));
+        assert_eq!(name("github.com/modelcontextprotocol/servers/src/filesystem").as_deref(), Ok("filesystem"));
+        assert_eq!(name("io.github.someone.with-a-long-name.weather").as_deref(), Ok("weather"));
         assert_eq!(name("2fast"), Err(InvalidBackendId("2fast".to_owned())));
         assert_eq!(name(""), Err(InvalidBackendId(String::new())));
     }

@@ -6,7 +6,8 @@ mod empty_list;
 use serde::{Deserialize, Serialize};
 
 pub use self::backend::{
-    BackendState, BackendStatus, EraSource, EraStatus, OfferCounts, OmittedEntry, OutputLine, OutputStream,
+    ASKS_FOR_LOGIN, BackendState, BackendStatus, EraSource, EraStatus, OfferCounts, OmittedEntry, OutputLine,
+    OutputStream,
 };
 pub use self::empty_list::EmptyList;
 use super::{Rights, UserId};
@@ -49,9 +50,28 @@ pub struct Status {
     /// The certificate toward clients; `None` without TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<CertificateStatus>,
+    /// The process; `None` from a gateway of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessStatus>,
+    /// Hosts that could not be reached at the start, and what does not work without them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<String>,
     /// The memory that is held, and for whom; `None` from a gateway of an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryStatus>,
+}
+
+/// The process of the gateway.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessStatus {
+    /// Its number.
+    pub pid: u32,
+    /// Time since its start, in seconds.
+    pub uptime_seconds: u64,
+    /// The configuration file that it reads, also if there is none yet; `None` if it reads no file.
+    pub configuration: Option<String>,
+    /// The data folder.
+    pub data_dir: String,
 }
 
 /// The certificate toward clients.

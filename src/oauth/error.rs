@@ -51,6 +51,20 @@ pub enum OAuthError {
          without padding; put the key that belongs to the database there"
     )]
     NamedMasterKeyForm(String),
+    /// The master key file is missing, and the database has secrets.
+    #[error(
+        "the master key is missing: the secrets in the database are encrypted under it, and it was expected in {0}. Put it back \
+         there from a backup, or name the file that has it with `master_key_file` or LOCKKEEPER_MASTER_KEY_FILE. Nothing was \
+         created: a new key would open none of them. If it is lost, so are the keys, grants and logins of this database, and a \
+         gateway can only begin anew, in an empty data folder"
+    )]
+    MasterKeyMissing(String),
+    /// A folder has the name of the master key file.
+    #[error(
+        "{0} is a folder, and should be the file of the master key; Docker makes a folder where a file that is to be mounted is \
+         missing. Remove it, and put the key there"
+    )]
+    MasterKeyFolder(String),
     /// The master key is not 32 bytes in base64url.
     #[error(
         "the master key is not 32 bytes in base64url without padding; restore the one that belongs to the database"
@@ -177,7 +191,13 @@ impl OAuthError {
 
     /// True if the configuration is wrong: a start with the same one cannot succeed.
     pub const fn is_of_configuration(&self) -> bool {
-        matches!(self, Self::NamedMasterKey { .. } | Self::NamedMasterKeyForm(_))
+        matches!(
+            self,
+            Self::NamedMasterKey { .. }
+                | Self::NamedMasterKeyForm(_)
+                | Self::MasterKeyMissing(_)
+                | Self::MasterKeyFolder(_)
+        )
     }
 }
 

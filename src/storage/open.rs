@@ -99,6 +99,30 @@ impl Storage {
         Ok(Self::of_one(Database::connect(pool, (Engine::PostgreSql, url), LIMITED).await?))
     }
 
+    /// True if the migrations have run, in whatever version, or if the database does not answer now.
+    pub async fn has_tables(&self) -> bool {
+        self.gateway_values().lookup("any").await.map_or_else(|error| error.is_busy(), |_| true)
+    }
+
+    /// Copies the database into a new file for this user alone, as it is at one moment. Only for a database in a file.
+    pub async fn copy_into_file(&self, path: &Path) -> Result<(), StorageError> {
+        let name = path.display().to_string();
+        let failed = |source: io::Error| StorageError::File { path: name.clone(), source };
+        let Some(text) = path.to_str() else { return Err(failed(io::ErrorKind::InvalidFilename.into())) };
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        // SQLite fills a file that is empty
+        let file = options.open(path).map_err(failed)?;
+        let copied = sqlx::query("VACUUM INTO $1").bind(text).execute(&self.database.pool).await;
+        let copied = copied.map_err(StorageError::from).and_then(|_| file.sync_all().map_err(failed));
+        if copied.is_err() {
+            let _ = std::fs::remove_file(path);
+        }
+        copied
+    }
+
     /// An empty database in memory, which ends with the process.
     pub async fn in_memory() -> Result<Self, StorageError> {
         let database = Database::in_memory().await?;

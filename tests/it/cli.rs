@@ -12,7 +12,9 @@ use lockkeeper::{app::ControlFile, config::PublicUrl, support::Secret};
 /// The program in `folder`, with a minimal environment.
 fn command(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
-    command.args(arguments).current_dir(folder).env_clear().env("HOME", folder).envs(variables.iter().copied());
+    command.args(arguments).current_dir(folder).env_clear().env("HOME", folder);
+    // not that of the person who runs the tests
+    command.env("XDG_RUNTIME_DIR", folder.join(".run")).envs(variables.iter().copied());
     command.stdin(Stdio::null());
     command
 }
@@ -36,83 +38,26 @@ fn without_a_command_the_help_is_shown_as_wrong_usage() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "the help has a line for each command")]
-fn the_help_has_every_command() {
+fn the_first_page_of_the_help_has_what_a_person_needs_first() {
     let folder = tempfile::tempdir().unwrap();
     let output = lockkeeper(folder.path(), &["--help"], &[]);
     assert_eq!(output.status.code(), Some(0));
-    assert_snapshot!(shown(folder.path(), &output), @r#"
-    0
-    --- out
-    An OAuth-protected gateway for the Model Context Protocol: one URL and one login for all your
-    servers
-
-    Usage: lockkeeper [OPTIONS] <COMMAND>
-
-    Commands:
-      serve         Runs the gateway
-      stdio         Serves the configured servers to one local client on standard input and output
-      connect       Connects one local client to a remote MCP server, with the login in the browser
-      add           Adds a server to the configuration file, after it has been tried
-      remove        Removes a server from the configuration file
-      list          Shows the configured servers without starting them
-      tools         Lists and calls the tools of the servers
-      client        Prints or writes what a client needs to connect
-      check         Checks the configuration, starts every server once, and reports what each offers
-      doctor        Examines whether the well-known clients can log in at a server
-      status        Shows the servers and clients of the running gateway
-      sessions      Shows the client sessions of the running gateway
-      keys          Creates, lists, changes, rotates and revokes API keys
-      invite        Invites a person: prints a link that makes a key once, or lets an address in at a
-                    login provider
-      invitations   Lists and revokes invitations
-      users         Lists, disables, enables and deletes users
-      clients       Registers, shows and revokes OAuth clients
-      grants        Shows and revokes the grants that people gave to clients
-      signing-keys  Shows, rotates and retires the keys that sign access tokens
-      audit         Prints the audit trail
-      upstream      Shows and ends the accounts that users have connected at servers
-      master-key    Rotates the key that encrypts the secrets in the database
-      migrate       Moves the data into another database
-      translate     Shows a message as a client or server of another protocol version gets it
-      healthcheck   Exits with 0 if the running gateway answers (for containers)
-      version       Shows the version and the supported protocol versions
-      completions   Prints the completions for a shell
-      man           Prints the manual page, or writes those of all commands
-      help          Print this message or the help of the given subcommand(s)
-
-    Options:
-      -h, --help     Print help
-      -V, --version  Print version
-
-    Global options:
-      -c, --config <FILE>        The configuration: lockkeeper.toml, or the file in which another
-                                 program lists its servers; default: `lockkeeper.toml` in the working
-                                 directory, if it exists
-          --data-dir <DIR>       The folder of the database
-          --log <FILTER>         Log filter: a level, or directives such as
-                                 `info,lockkeeper::backend=debug`
-          --log-format <FORMAT>  Log format: `text` for people, or `json` with one object per line
-
-    Examples:
-      lockkeeper serve                            a demonstration on 127.0.0.1:8080
-      lockkeeper serve --config lockkeeper.toml   your servers
-      lockkeeper serve --config .mcp.json         the servers of a client's file
-      lockkeeper serve -- npx -y @modelcontextprotocol/server-everything
-      lockkeeper stdio --config lockkeeper.toml   your servers, for one local client
-      lockkeeper connect https://a.example/mcp    a remote server, for one client
-      lockkeeper add files -- npx -y @modelcontextprotocol/server-filesystem /data
-      lockkeeper client cursor --write            connects a client
-      lockkeeper tools                            lists the tools of your servers
-      lockkeeper check --config lockkeeper.toml   tests configuration and servers
-      lockkeeper doctor https://a.example/mcp     whether your clients will connect
-      lockkeeper keys create laptop               an API key to log in with
-      lockkeeper invite ann                       a link by which ann gets her key
-      lockkeeper status                           shows servers and clients
-
-    Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
-    --- err
-    "#);
+    let page = String::from_utf8(output.stdout.clone()).unwrap();
+    let commands = page.split_once("Commands:\n").unwrap().1.split_once("\n\n").unwrap().0;
+    let first_page = commands.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let first_page: Vec<&str> = first_page.filter(|name| !name.is_empty()).collect();
+    let first = "serve add remove list check status tools connect client invite keys doctor";
+    assert_eq!(first_page.join(" "), first, "{page}");
+    assert!(page.contains("Others: lockkeeper help --all") && page.contains("--data-dir"), "{page}");
+    assert_eq!(String::from_utf8(lockkeeper(folder.path(), &["help"], &[]).stdout).unwrap(), page);
+    let all = String::from_utf8(lockkeeper(folder.path(), &["help", "--all"], &[]).stdout).unwrap();
+    for line in ["Running:\n", "Clients and people:\n", "\n  signing-keys  ", "\n  migrate  "] {
+        assert!(all.contains(line), "{all}");
+    }
+    let one = lockkeeper(folder.path(), &["help", "keys", "create"], &[]);
+    assert!(String::from_utf8(one.stdout).unwrap().contains("Usage: lockkeeper keys create"));
+    let unknown = shown(folder.path(), &lockkeeper(folder.path(), &["help", "kyes"], &[]));
+    assert!(unknown.starts_with("2\n") && unknown.contains("lockkeeper help --all"), "{unknown}");
 }
 
 #[test]
@@ -122,6 +67,7 @@ fn every_command_has_help() {
         "serve",
         "stdio",
         "add",
+        "import",
         "remove",
         "list",
         "tools list",
@@ -158,6 +104,7 @@ fn every_command_has_help() {
         "upstream list",
         "upstream disconnect",
         "master-key rotate",
+        "backup",
         "healthcheck",
         "version",
         "completions",
@@ -188,14 +135,17 @@ fn a_key_for_a_server_that_does_not_exist_is_refused() {
     std::fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
     let refused = lockkeeper(folder.path(), &["keys", "create", "guest", "--server", "dosc:read"], &[]);
     assert_snapshot!(shown(folder.path(), &refused), @r#"
-    2
+    1
     --- out
     --- err
     error: there is no server `dosc`
     help: the servers are docs
     "#);
-    let created = lockkeeper(folder.path(), &["keys", "create", "guest", "--server", "docs:read"], &[]);
+    let create = ["keys", "create", "guest", "--server", "docs:read", "--data-dir", "data"];
+    let created = lockkeeper(folder.path(), &create, &[]);
     assert_eq!(created.status.code(), Some(0));
+    let said = String::from_utf8(created.stderr).unwrap();
+    assert!(said.contains("warning: `docs:read` opens no tool"), "{said}");
 }
 
 #[test]
@@ -210,6 +160,42 @@ fn completions_and_manual_pages_know_every_command() {
     assert!(page.contains(".TH lockkeeper") && page.contains("healthcheck"), "{page}");
     assert_eq!(lockkeeper(folder.path(), &["man", "pages"], &[]).status.code(), Some(0));
     assert!(folder.path().join("pages/lockkeeper-keys-create.1").exists());
+}
+
+#[test]
+fn a_port_alone_is_an_address_and_a_word_is_no_filter() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("lockkeeper.toml"), "listen = 8081\n[servers.demo]\nbuiltin = \"demo\"\n")
+        .unwrap();
+    let listed = lockkeeper(folder.path(), &["list"], &[]);
+    assert_eq!(listed.status.code(), Some(0), "{}", shown(folder.path(), &listed));
+    let refused = shown(folder.path(), &lockkeeper(folder.path(), &["list", "--log", "banana"], &[]));
+    assert!(refused.starts_with("2\n") && refused.contains("--log: a filter is a level"), "{refused}");
+}
+
+#[test]
+fn a_backup_is_a_copy_without_the_master_key_for_this_user_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| lockkeeper(folder.path(), &[arguments, &["--data-dir", "data"]].concat(), &[]);
+    let said = shown(folder.path(), &run(&["backup", "copy.sqlite3"]));
+    assert!(said.starts_with("1\n") && said.contains("there is no gateway data in"), "{said}");
+    assert_eq!(run(&["keys", "create", "laptop"]).status.code(), Some(0));
+    let said = shown(folder.path(), &run(&["backup", "copy.sqlite3"]));
+    assert!(said.starts_with("0\n") && said.contains("The master key is not in it: FOLDER/data/master.key"), "{said}");
+    let copy = folder.path().join("copy.sqlite3");
+    assert_eq!(std::fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
+    let said = shown(folder.path(), &run(&["backup", "copy.sqlite3"]));
+    assert!(said.starts_with("2\n") && said.contains("is there already"), "{said}");
+    // it is the database, with the key beside it
+    std::fs::create_dir(folder.path().join("other")).unwrap();
+    std::fs::rename(&copy, folder.path().join("other/lockkeeper.sqlite3")).unwrap();
+    std::fs::copy(folder.path().join("data/master.key"), folder.path().join("other/master.key")).unwrap();
+    let listed = lockkeeper(folder.path(), &["keys", "list", "--data-dir", "other"], &[]);
+    assert!(String::from_utf8(listed.stdout).unwrap().contains("laptop"));
+    let server = [("LOCKKEEPER_DATABASE", "postgres://lk:s3cret@db.example/gateway")];
+    let said = shown(folder.path(), &lockkeeper(folder.path(), &["backup", "x", "--data-dir", "data2"], &server));
+    assert!(said.starts_with("2\n") && said.contains("pg_dump") && !said.contains("s3cret"), "{said}");
 }
 
 #[test]
@@ -416,7 +402,16 @@ fn a_key_is_shown_once_listed_and_revoked() {
     let secret = key.trim_end().rsplit('_').nth(1).unwrap();
     assert!(!table.contains(secret) && !listed.to_string().contains(secret));
 
-    assert_eq!(run(&["keys", "revoke", id]).status.code(), Some(0));
+    // a name that one key has means that key
+    let [two, three] = ["phone", "phone"].map(|name| run(&["keys", "create", name]).stdout);
+    let said = String::from_utf8(run(&["keys", "revoke", "phone"]).stderr).unwrap();
+    for key in [two, three] {
+        let id = String::from_utf8(key).unwrap().split('_').nth(1).unwrap().to_owned();
+        assert!(said.contains("2 keys have the name phone") && said.contains(&id), "{said}");
+        assert_eq!(run(&["keys", "revoke", &id]).status.code(), Some(0));
+    }
+    assert_eq!(run(&["keys", "set", "laptop", "--expires", "30d"]).status.code(), Some(0));
+    assert_eq!(run(&["keys", "revoke", "laptop"]).status.code(), Some(0));
     assert_eq!(run(&["keys", "revoke", id]).status.code(), Some(1));
     assert_eq!(document(&["keys", "list", "--json"]), serde_json::json!([]));
     assert!(!document(&["keys", "list", "--json", "--all"])[0]["revoked"].is_null());
@@ -452,6 +447,7 @@ fn oa_044_the_command_line_creates_lists_and_revokes_initial_access_tokens() {
     let document = |arguments: &[&str]| -> serde_json::Value {
         serde_json::from_slice(&run(&[arguments, &["--json"]].concat()).stdout).unwrap()
     };
+    assert_eq!(run(&["keys", "create", "laptop"]).status.code(), Some(0));
     let made = run(&["clients", "initial-access-tokens", "create", "team", "--uses", "20", "--expires", "7d"]);
     let token = String::from_utf8(made.stdout).unwrap();
     assert!(token.starts_with("lki_") && token.trim_end().lines().count() == 1, "{token}");
@@ -527,6 +523,7 @@ mod inputs;
 mod invitations;
 mod master_key;
 mod passed_sockets;
+mod running_gateway;
 mod servers;
 mod signing_keys;
 mod stdio;
@@ -572,8 +569,8 @@ mod asked {
         Lockkeeper 0.1.0  https://mcp.example.com/mcp  since 2026-01-01T00:00:00Z
         1 ready
 
-        SERVER  TRANSPORT  VERSION     ERA  TOOLS  PROMPTS  RESOURCES  SESSIONS  RESTARTS  STATE
-        git     stdio      2025-06-18  -    12     0        0          1         0         ready
+        SERVER  STATE  TRANSPORT  VERSION     ERA  TOOLS  PROMPTS  RESOURCES  SESSIONS  RESTARTS
+        git     ready  stdio      2025-06-18  -    12     0        0          1         0
 
         No clients are connected.
         --- err

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::cli::servers_file::ServerEntry;
+use crate::cli::servers_file::{EntryLogin, ServerEntry};
 
 /// A description of a server.
 #[derive(Debug, Deserialize)]
@@ -228,7 +228,7 @@ impl Remote {
             other => return Err(format!("{} is reached by `{other}`, which is unknown here", self.url)),
         };
         let (headers, open) = inputs(&self.headers);
-        Ok((ServerEntry::Remote { url: self.url.clone(), kind, headers }, open))
+        Ok((ServerEntry::Remote { url: self.url.clone(), kind, headers, login: EntryLogin::None }, open))
     }
 }
 
@@ -274,7 +274,8 @@ mod tests {
         let text = r#"{"server":{"name":"a/b","remotes":[{"type":"sse","url":"https://a.example/sse",
             "headers":[{"name":"X-Api-Key","description":"the key","isRequired":true,"isSecret":true}]}]},"_meta":{}}"#;
         let headers = vec![("X-Api-Key".to_owned(), "${X_API_KEY}".to_owned())];
-        let expected = ServerEntry::Remote { url: "https://a.example/sse".to_owned(), kind: Some("sse"), headers };
+        let (url, login) = ("https://a.example/sse".to_owned(), EntryLogin::None);
+        let expected = ServerEntry::Remote { url, kind: Some("sse"), headers, login };
         assert_eq!(entry(text).unwrap(), (expected, vec![("X_API_KEY".to_owned(), "the key".to_owned())]));
     }
 

@@ -82,7 +82,7 @@ impl CreateClientArgs {
             None if self.basic => NewClientKeys::Basic,
             None => NewClientKeys::Secret,
         };
-        let store = AdminStore::open(process, IfMissing::Create).await?;
+        let store = AdminStore::open(process, IfMissing::Refuse).await?;
         let created = match self.client(keys, &store.oauth.settings().policy.get().redirect_schemes) {
             Ok(new) => store.oauth.clients().create(new).await.map_err(CommandFailure::from),
             Err(failure) => Err(failure),

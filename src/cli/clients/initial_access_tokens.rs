@@ -11,7 +11,7 @@ use crate::{
         arguments::FormatArgs,
         failure::CommandFailure,
         output::Emphasis,
-        process::ProcessContext,
+        process::{CommandPurpose, ProcessContext},
         store::{self, AdminStore, IfMissing},
         table::{Cell, TextTable},
         values,
@@ -83,6 +83,14 @@ pub struct RevokeInitialAccessTokenArgs {
 // === impl InitialAccessTokensCommand ===
 
 impl InitialAccessTokensCommand {
+    /// The relation to the gateway that runs here.
+    pub(super) const fn purpose(&self) -> CommandPurpose {
+        match self {
+            Self::List(_) => CommandPurpose::Asks,
+            Self::Create(_) | Self::Revoke(_) => CommandPurpose::ChangesData,
+        }
+    }
+
     /// Runs the subcommand.
     pub(super) async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         match self {
@@ -95,7 +103,7 @@ impl InitialAccessTokensCommand {
 
 impl CreateInitialAccessTokenArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        let store = AdminStore::open(process, IfMissing::Create).await?;
+        let store = AdminStore::open(process, IfMissing::Refuse).await?;
         let expires = store::now() + self.expires.unwrap_or(LIFETIME);
         let new = NewInitialAccessToken { name: self.name, expires, uses: self.uses };
         let created = store.oauth.initial_access_tokens().create(new).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::print;
+use super::{meant_key::meant, print};
 use crate::{
     cli::{
         arguments::FormatArgs,
@@ -11,7 +11,7 @@ use crate::{
         store::{self, AdminStore, IfMissing},
         values,
     },
-    model::{KeyId, KeyKind, KeyRotation, RotatedUser, UserId},
+    model::{KeyKind, KeyRotation, RotatedUser, UserId},
 };
 
 const EXAMPLES: &str = "\
@@ -27,7 +27,8 @@ the old key itself need the new one and start new sessions.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RotateKeyArgs {
-    /// Key id, from `keys list`
+    /// The key: its id from `keys list`, or its name if no other has it
+    #[arg(value_name = "KEY")]
     id: String,
     /// Time for which the old key stays valid, at most 90d; default: it ends at once
     #[arg(long, value_name = "DURATION", value_parser = values::overlap)]
@@ -48,7 +49,13 @@ pub struct RotateKeyArgs {
 impl RotateKeyArgs {
     pub(super) async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
-        let id = KeyId::new(self.id.as_str());
+        let id = match meant(&self.id, &store).await {
+            Ok(id) => id,
+            Err(failure) => {
+                store.close().await;
+                return Err(failure);
+            }
+        };
         let rotation = KeyRotation {
             overlap: self.overlap.unwrap_or_default(),
             user: match self.user {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::print;
+use super::{meant_key::meant, print};
 use crate::{
     cli::{
         arguments::{self, FormatArgs},
@@ -33,7 +33,8 @@ every server that the key opens use further ones without a new login.";
 #[command(after_help = EXAMPLES)]
 #[group(id = "what", required = true, multiple = true, args = ["servers", "groups", "all_servers", "admin", "no_admin", "expires"])]
 pub struct SetKeyArgs {
-    /// Key id, from `keys list`
+    /// The key: its id from `keys list`, or its name if no other has it
+    #[arg(value_name = "KEY")]
     id: String,
     #[command(flatten)]
     named: OpenedArgs,
@@ -58,12 +59,14 @@ impl SetKeyArgs {
         self.named.check(process).await?;
         let groups = if self.named.is_empty() { None } else { known_backends::groups(process).await };
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
-        let changed = self.change(&store, groups, process).await;
+        let changed = match meant(&self.id, &store).await {
+            Ok(id) => self.change(&store, id.clone(), groups, process).await.map(|changed| (id, changed)),
+            Err(failure) => Err(failure),
+        };
         let keys = store.oauth.keys().list().await;
         store.close().await;
-        let (changed, keys) = (changed?, keys?);
-        let is_shown =
-            |key: &ApiKey| if changed.is_empty() { key.id.as_str() == self.id } else { changed.contains(&key.id) };
+        let ((id, changed), keys) = (changed?, keys?);
+        let is_shown = |key: &ApiKey| if changed.is_empty() { key.id == id } else { changed.contains(&key.id) };
         let shown: Vec<ApiKey> = keys.into_iter().filter(is_shown).collect();
         if self.form.json {
             process.output.json(&shown.iter().map(print::document).collect::<Vec<_>>());
@@ -82,10 +85,10 @@ impl SetKeyArgs {
     async fn change(
         &self,
         store: &AdminStore,
+        id: KeyId,
         groups: Option<Vec<String>>,
         process: &ProcessContext,
     ) -> Result<Vec<KeyId>, CommandFailure> {
-        let id = KeyId::new(self.id.as_str());
         let found = store.oauth.keys().find(&id).await?.filter(|key| key.revoked.is_none());
         let Some(key) = found else {
             return Err(CommandFailure::failed(format!("there is no live key {id}"))

@@ -173,9 +173,18 @@ impl BackendStatus {
     }
 }
 
+/// The reason of a server that asks each user for a login.
+pub const ASKS_FOR_LOGIN: &str =
+    "the server asks for a login of its own (OAuth): set `auth = \"oauth\"`, and each user connects it";
+
 // === impl BackendState ===
 
 impl BackendState {
+    /// True if the server turned the gateway away because each user has to log in there.
+    pub fn asks_for_login(&self) -> bool {
+        self.reason().is_some_and(|reason| reason.contains(ASKS_FOR_LOGIN))
+    }
+
     /// The reason why it does not answer, if there is one.
     pub fn reason(&self) -> Option<&str> {
         match self {

@@ -25,7 +25,7 @@ pub async fn master_key(
         MasterKeySource::Named(path) => read_named(path),
         MasterKeySource::File(path) => {
             let file = KeyFile::new(path);
-            let key = file.read_or_create(random)?;
+            let key = read_or_create(&file, storage, random).await?;
             match file.read_next()? {
                 Some(next) if !opens(&key, storage).await? => Ok(next),
                 _ => Ok(key),
@@ -52,6 +52,20 @@ pub async fn pepper(
     random: &dyn Random,
 ) -> Result<Zeroizing<Vec<u8>>, OAuthError> {
     stored_secret(key, storage, PEPPER, random).await
+}
+
+/// The key of a file. A missing one is created only for a database without secrets: a new key would open none of them.
+pub(super) async fn read_or_create(
+    file: &KeyFile<'_>,
+    storage: &Storage,
+    random: &dyn Random,
+) -> Result<SealingKey, OAuthError> {
+    // in this order: a process that has sealed something has written the key before
+    let is_sealed = storage.gateway_values().lookup(PEPPER).await?.is_some();
+    if is_sealed && !file.is_there() {
+        return Err(file.missing());
+    }
+    file.read_or_create(random)
 }
 
 /// True if the secrets of the database are sealed under this key, or it has none yet.
@@ -101,6 +115,26 @@ mod tests {
         let sealed = key.seal(b"x", b"c", &OsRandom).unwrap();
         assert!(parse(&"A".repeat(43)).unwrap().open(&sealed, b"c").is_ok());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_missing_key_is_not_replaced_by_one_that_opens_nothing() {
+        let (folder, storage) = (tempfile::tempdir().unwrap(), Storage::empty().await);
+        let path = folder.path().join("master.key");
+        let source = MasterKeySource::File(path.clone());
+        let key = master_key(&source, &storage, &OsRandom).await.unwrap();
+        pepper(&key, &storage, &OsRandom).await.unwrap();
+        std::fs::rename(&path, folder.path().join("kept")).unwrap();
+        let refused = master_key(&source, &storage, &OsRandom).await.err().unwrap();
+        assert!(refused.is_of_configuration() && refused.to_string().contains(path.to_str().unwrap()), "{refused}");
+        assert!(!path.exists());
+        // Docker makes it for a missing mount
+        std::fs::create_dir(&path).unwrap();
+        let refused = master_key(&source, &storage, &OsRandom).await.err().unwrap();
+        assert!(matches!(refused, OAuthError::MasterKeyFolder(_)), "{refused}");
+        std::fs::remove_dir(&path).unwrap();
+        std::fs::rename(folder.path().join("kept"), &path).unwrap();
+        master_key(&source, &storage, &OsRandom).await.unwrap();
     }
 
     #[tokio::test]

@@ -27,11 +27,22 @@ impl<'a> KeyFile<'a> {
         Self(path)
     }
 
+    /// True if anything has its name.
+    pub(super) fn is_there(&self) -> bool {
+        self.0.symlink_metadata().is_ok()
+    }
+
+    /// The refusal of a missing file.
+    pub(super) fn missing(&self) -> OAuthError {
+        OAuthError::MasterKeyMissing(self.0.display().to_string())
+    }
+
     /// The key; creates a missing file, so that two processes that start together agree.
     pub(super) fn read_or_create(&self, random: &dyn Random) -> Result<SealingKey, OAuthError> {
         if !self.0.exists() {
             self.create(random).map_err(|error| self.failed(error))?;
         }
+        refuse_folder(self.0)?;
         let text = Zeroizing::new(fs::read_to_string(self.0).map_err(|error| self.failed(error))?);
         parse(text.trim()).ok_or(OAuthError::MasterKeyForm)
     }
@@ -100,8 +111,14 @@ impl<'a> KeyFile<'a> {
     }
 }
 
+/// Refuses a folder in place of the file.
+fn refuse_folder(path: &Path) -> Result<(), OAuthError> {
+    if path.is_dir() { Err(OAuthError::MasterKeyFolder(path.display().to_string())) } else { Ok(()) }
+}
+
 /// The key in a file that something else provides.
 pub(super) fn read_named(path: &Path) -> Result<SealingKey, OAuthError> {
+    refuse_folder(path)?;
     let name = || path.display().to_string();
     let mut text = Zeroizing::new(Vec::new());
     let read = fs::File::open(path).and_then(|file| file.take(MAX_NAMED).read_to_end(&mut text));

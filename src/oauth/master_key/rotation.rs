@@ -6,7 +6,10 @@
 
 use std::path::Path;
 
-use super::{current::opens, key_file::KeyFile};
+use super::{
+    current::{opens, read_or_create},
+    key_file::KeyFile,
+};
 use crate::{
     oauth::{error::OAuthError, signing},
     storage::{MasterSealed, Storage},
@@ -18,7 +21,7 @@ use crate::{
 pub async fn rotate(path: &Path, storage: &Storage, random: &dyn Random) -> Result<usize, OAuthError> {
     finish_rotation(path, storage, random).await?;
     let file = KeyFile::new(path);
-    let old = file.read_or_create(random)?;
+    let old = read_or_create(&file, storage, random).await?;
     let new = file.create_next(random)?;
     let reseal = |value: &MasterSealed, sealed: &[u8]| reseal((&old, &new), value, sealed, random);
     let resealed = match storage.master_sealed().reseal(reseal).await {
@@ -41,7 +44,8 @@ pub async fn finish_rotation(path: &Path, storage: &Storage, random: &dyn Random
     let next = file.read_next()?;
     match next {
         None => file.drop_next(),
-        Some(_) if opens(&file.read_or_create(random)?, storage).await? => file.drop_next(),
+        Some(next) if !file.is_there() && opens(&next, storage).await? => file.take_next(),
+        Some(_) if opens(&read_or_create(&file, storage, random).await?, storage).await? => file.drop_next(),
         Some(next) if opens(&next, storage).await? => file.take_next(),
         // neither belongs to this database: whoever opens it says so
         Some(_) => Ok(()),

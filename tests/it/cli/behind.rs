@@ -133,7 +133,7 @@ fn a_proxy_that_speaks_another_protocol_is_logged_with_what_to_change() {
 
 /// Creates a key, and returns its id.
 fn create(folder: &Path, arguments: &[&str]) -> String {
-    let output = lockkeeper(folder, &[&["keys", "create"], arguments].concat(), &[]);
+    let output = lockkeeper(folder, &[&["keys", "create", "--data-dir", "data"], arguments].concat(), &[]);
     assert_eq!(output.status.code(), Some(0), "{}", shown(folder, &output));
     String::from_utf8(output.stdout).unwrap().split('_').nth(1).unwrap().to_owned()
 }
@@ -162,6 +162,7 @@ fn private_proxies_and_keys_with_networks_exclude_each_other() {
     2
     --- out
     --- err
+    data: FOLDER/data
     error: nothing was created
       keys cannot be bound to networks while `trusted_proxies` is "private": whoever is in a private network can name any address as its own
     help: name the addresses of the proxies in `trusted_proxies` and restart the gateway, or leave `--network` away

@@ -27,6 +27,7 @@ impl Gateway {
             .args(SERVE)
             .current_dir(folder)
             .env_clear()
+            .env("XDG_RUNTIME_DIR", folder.join(".run"))
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -64,7 +65,8 @@ fn foreign() -> (tempfile::TempDir, impl Fn(&[&str]) -> String) {
     }
     let run = move |arguments: &[&str]| {
         let mut command = Command::new(&program);
-        command.args(arguments).current_dir(&path).env_clear().stdin(Stdio::null());
+        command.args(arguments).current_dir(&path).env_clear().env("XDG_RUNTIME_DIR", path.join(".run"));
+        command.stdin(Stdio::null());
         if is_root {
             command.uid(65534).gid(65534);
         }

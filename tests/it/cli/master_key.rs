@@ -37,7 +37,7 @@ fn a_master_key_that_something_else_provides_is_read_and_never_made() {
     assert!(!folder.path().join("master.key").exists());
     // the database belongs to this key
     let other = lockkeeper(folder.path(), &["keys", "list", "--data-dir", "."], &[]);
-    assert_eq!(other.status.code(), Some(1));
+    assert_eq!(other.status.code(), Some(2), "{}", shown(folder.path(), &other));
 }
 
 #[test]

@@ -93,6 +93,7 @@ fn a_server_is_tried_and_added_to_a_new_file() {
     --- err
     `My Server` becomes `my-server`
     starting `my-server`: 60 s at most
+    file: FOLDER/lockkeeper.toml
     `lockkeeper serve` serves it
     ");
     assert_snapshot!(written(folder.path()), @r#"
@@ -208,11 +209,8 @@ fn a_description_of_the_registry_is_added() {
     let open = run(folder.path(), &["add", "weather", "server.json", "--no-check"]);
     let said = shown(folder.path(), &open);
     assert!(said.contains("it needs WEATHER_KEY in the gateway's environment: the key"), "{said}");
-    assert!(
-        open.status.code() == Some(2) && said.contains("the environment variable `WEATHER_KEY` is not set"),
-        "{said}"
-    );
-    let given = ["add", "weather", "server.json", "--no-check", "--env", "WEATHER_KEY=x"];
+    assert!(open.status.code() == Some(0) && said.contains("not tried, since WEATHER_KEY is not set here"), "{said}");
+    let given = ["add", "weather", "server.json", "--replace", "--no-check", "--env", "WEATHER_KEY=x"];
     assert_eq!(run(folder.path(), &given).status.code(), Some(0));
     assert_snapshot!(written(folder.path()), @r#"
     [servers.weather]
@@ -279,6 +277,8 @@ fn tools_are_listed_and_called() {
       Unknown tool: none
     help: `lockkeeper tools` lists the tools
     ");
+    let meant = shown(folder.path(), &run(folder.path(), &["tools", "call", "say"]));
+    assert!(meant.starts_with("1\n") && meant.contains("help: did you mean `first__say`?"), "{meant}");
     let sick = run(folder.path(), &["tools", "--", "sh", "-c", "exit 2"]);
     let said = shown(folder.path(), &sick);
     assert!(said.contains("error: some servers are not ready\n  sh: the process exited (exit status: 2)"), "{said}");
@@ -313,4 +313,161 @@ fn a_command_in_quotes_is_told_how_to_be_written() {
     let advice = "help: write the command without quotes: lockkeeper add one -- python3 server.py";
     assert!(said.starts_with('2') && said.contains(advice), "{said}");
     assert!(!folder.path().join("lockkeeper.toml").exists());
+}
+
+/// The URL of a server that answers each request alike, on a thread that ends with the test.
+fn answering(answer: &'static str) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut request = [0; 4096];
+            let _ = std::io::Read::read(&mut stream, &mut request);
+            let _ = std::io::Write::write_all(&mut stream, answer.as_bytes());
+        }
+    });
+    url
+}
+
+#[test]
+fn a_server_that_asks_for_a_login_is_added_with_it() {
+    let folder = folder(Some("public_url = \"https://mcp.example.com\"\n"));
+    let url = answering(
+        "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Bearer resource_metadata=\"http://127.0.0.1/x\"\r\n\
+         content-length: 0\r\nconnection: close\r\n\r\n",
+    );
+    let added = run(folder.path(), &["add", "work", &url]);
+    let said = shown(folder.path(), &added);
+    assert!(
+        said.starts_with("0\n") && said.contains("it asks for a login, so each user connects an account"),
+        "{said}"
+    );
+    assert!(said.contains("https://mcp.example.com/account"), "{said}");
+    assert!(written(folder.path()).contains("auth = \"oauth\""), "{}", written(folder.path()));
+    let json = run(folder.path(), &["add", "work", &url, "--replace", "--json"]);
+    let document: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(document["account"], "https://mcp.example.com/account");
+}
+
+#[test]
+fn a_program_is_added_without_dashes_and_what_is_missing_is_named() {
+    let folder = folder(None);
+    assert_eq!(run(folder.path(), &["add", "one", "sh", "server.sh"]).status.code(), Some(0));
+    assert!(written(folder.path()).contains("command = \"sh\"\nargs = [\"server.sh\"]"));
+    let said = shown(folder.path(), &run(folder.path(), &["add", "two"]));
+    assert!(said.starts_with("2\n") && said.contains("its URL or its program is missing"), "{said}");
+    let said = shown(folder.path(), &run(folder.path(), &["add", "two", "docs.example/mcp"]));
+    assert!(said.starts_with("2\n") && said.contains("lockkeeper add two https://docs.example/mcp"), "{said}");
+}
+
+#[test]
+fn a_variable_that_is_not_set_here_is_written_and_headers_have_either_form() {
+    let folder = folder(None);
+    let add = ["add", "work", "https://a.example/mcp", "--header", "X-Api-Key: ${KEY}", "--header", "A=b"];
+    let said = shown(folder.path(), &run(folder.path(), &add));
+    assert!(said.starts_with("0\n") && said.contains("not tried, since KEY is not set here"), "{said}");
+    assert!(written(folder.path()).contains("headers = { X-Api-Key = \"${KEY}\", A = \"b\" }"));
+    // nor is it needed to change another server
+    assert_eq!(run(folder.path(), &["add", "one", "sh", "server.sh"]).status.code(), Some(0));
+    assert_eq!(run(folder.path(), &["remove", "one"]).status.code(), Some(0));
+}
+
+#[test]
+fn tools_that_only_read_by_the_word_of_the_server_are_a_comment() {
+    let tool = |name: &str, hint: bool| json!({ "name": name, "inputSchema": { "type": "object" }, "annotations": { "readOnlyHint": hint } });
+    let script = Script::named("scripted").listed(tool("look", true)).listed(tool("change", false));
+    let folder = folder_with(ScriptedServer::scripted(Revision::NEWEST_LEGACY, script));
+    assert_eq!(run(folder.path(), &["add", "one", "--env", "A=b", "sh", "server.sh"]).status.code(), Some(0));
+    let text = written(folder.path());
+    assert!(text.contains("\n# read_only_tools = [\"look\"]\n") && text.lines().count() <= 15, "{text}");
+    // a comment changes nothing
+    let listed = run(folder.path(), &["add", "two", "http://127.0.0.1:1/mcp", "--no-check"]);
+    assert_eq!(listed.status.code(), Some(0), "{}", shown(folder.path(), &listed));
+    assert!(written(folder.path()).starts_with(&text), "{}", written(folder.path()));
+}
+
+#[test]
+fn the_file_of_a_client_is_taken_over() {
+    let folder = folder(Some("[servers.taken]\nbuiltin = \"demo\"\n"));
+    let text = r#"{
+        // mine
+        "inputs": [{ "id": "token", "type": "promptString", "description": "Token of git" }],
+        "servers": {
+            "github.com/modelcontextprotocol/servers/src/filesystem": { "command": "npx", "args": ["-y", "server", "/data"] },
+            "git": { "type": "stdio", "command": "git-mcp", "env": { "TOKEN": "${input:token}", "API_KEY": "abc" }, "gallery": true },
+            "old": { "type": "sse", "url": "https://a.example/sse" },
+            "Taken": { "command": "x" },
+            "off": { "command": "x", "disabled": true },
+            "broken": { "command": "x", "url": "https://a.example/mcp" }
+        }
+    }"#;
+    fs::write(folder.path().join("mcp.json"), text).unwrap();
+    let imported = run(folder.path(), &["import", "mcp.json"]);
+    let said = shown(folder.path(), &imported);
+    assert!(said.starts_with("0\n"), "{said}");
+    for part in [
+        "added 3 servers of mcp.json to FOLDER/lockkeeper.toml: filesystem, git, old",
+        "is called `filesystem` here",
+        "`git`: gallery have no meaning here",
+        "`git`: env.API_KEY is a secret in the file",
+        "`Taken` is left out: the file has a server `taken` already",
+        "`broken` is left out: ",
+        "set TOKEN in the gateway's environment: Token of git",
+        "switched off there, and left out: off",
+        "the comments of the file are not taken over",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_snapshot!(written(folder.path()), @r#"
+    [servers.taken]
+    builtin = "demo"
+
+    [servers.filesystem]
+    command = "npx"
+    args = ["-y", "server", "/data"]
+
+    [servers.git]
+    command = "git-mcp"
+    env = { TOKEN = "${TOKEN}", API_KEY = "abc" }
+
+    [servers.old]
+    type = "sse"
+    url = "https://a.example/sse"
+    "#);
+    // a second time there is nothing left to do
+    let before = written(folder.path());
+    let said = shown(folder.path(), &run(folder.path(), &["import", "mcp.json"]));
+    assert!(said.starts_with("0\n") && said.contains("added 0 servers"), "{said}");
+    assert_eq!(written(folder.path()), before);
+    let said = shown(folder.path(), &run(folder.path(), &["import", "."]));
+    assert!(said.starts_with("2\n") && said.contains("it is a folder"), "{said}");
+}
+
+#[test]
+fn the_last_server_of_dotted_keys_leaves_no_demonstration() {
+    let folder = folder(Some("servers.a.command = \"a\"\n"));
+    assert_eq!(run(folder.path(), &["remove", "a"]).status.code(), Some(0));
+    let said = shown(folder.path(), &run(folder.path(), &["list"]));
+    assert!(said.starts_with("2\n") && said.contains("the file has no servers"), "{said} {}", written(folder.path()));
+}
+
+#[test]
+fn a_key_that_does_not_open_a_gateway_is_told_from_a_gateway_that_is_not_there() {
+    let folder = folder(None);
+    let tools = |url: &str| {
+        let variables = [("PATH", "/usr/bin:/bin"), ("LOCKKEEPER_API_KEY", "lkk_x")];
+        shown(folder.path(), &lockkeeper(folder.path(), &["tools", "--gateway", url], &variables))
+    };
+    let refusing = answering(
+        "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Bearer resource_metadata=\"http://127.0.0.1/x\"\r\n\
+         content-length: 0\r\nconnection: close\r\n\r\n",
+    );
+    let said = tools(refusing.trim_end_matches("/mcp"));
+    assert!(
+        said.starts_with("1\n") && said.contains("refused the key") && said.contains("it is unknown there"),
+        "{said}"
+    );
+    let said = tools("http://127.0.0.1:1");
+    assert!(said.starts_with("1\n") && said.contains("does not answer as one"), "{said}");
 }

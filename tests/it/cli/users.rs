@@ -87,6 +87,7 @@ fn a_rotated_key_keeps_its_name_rights_and_user() {
     1
     --- out
     --- err
+    data: FOLDER
     error: key OLD is already rotated
     help: rotate its newest successor NEW
     "#);
@@ -112,6 +113,7 @@ fn the_user_option_takes_a_user_or_a_key_without_a_user_name() {
     2
     --- out
     --- err
+    data: FOLDER
     error: the key JOINED belongs to the user ann
     help: use `--user ann` for all keys of ann, or `lockkeeper grants revoke ID` for one grant
     "#);
@@ -120,6 +122,7 @@ fn the_user_option_takes_a_user_or_a_key_without_a_user_name() {
     2
     --- out
     --- err
+    data: FOLDER
     error: 2 keys have the name laptop, and they belong to several users
     help: use the key's id: `lockkeeper keys list --all` shows it
     "#);
@@ -175,21 +178,21 @@ fn a_key_is_made_for_a_group_that_there_is() {
     assert_eq!(both, r#"{"admin":false,"servers":{"only":{"git":"full","work":"read-only"}}}"#);
     let told = |arguments: &[&str]| shown(data.path(), &data.run(&[&["keys", "create", "x"], arguments].concat()));
     assert_snapshot!(told(&["--server", "work"]), @r"
-    2
+    1
     --- out
     --- err
     error: there is no server `work`
     help: give it as `--group work`
     ");
     assert_snapshot!(told(&["--group", "git"]), @r"
-    2
+    1
     --- out
     --- err
     error: there is no group `git`
     help: give it as `--server git`
     ");
     assert_snapshot!(told(&["--group", "wrok"]), @r"
-    2
+    1
     --- out
     --- err
     error: there is no group `wrok`

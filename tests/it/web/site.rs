@@ -422,6 +422,8 @@ fn status() -> Status {
         url: format!("{ROOT}/mcp"),
         summary: String::new(),
         certificate: None,
+        process: None,
+        network: Vec::new(),
         memory: None,
         backends: vec![
             backend("files", BackendState::Ready),

@@ -9,7 +9,7 @@ use super::response::{Response, is_json, read_small};
 use crate::{
     backend::transport::interface::{TransportError, messages},
     mcp::Message,
-    model::BackendId,
+    model::{BackendId, status::ASKS_FOR_LOGIN},
 };
 
 /// The code that servers on the TypeScript SDK return for an unknown session, in place of the specified 404 (2025-03-26
@@ -43,10 +43,7 @@ pub(crate) async fn read(response: Response, server: &BackendId, in_session: boo
         StatusCode::NOT_FOUND if in_session => {
             TransportError::Gone("the server has forgotten the session (404)".to_owned())
         }
-        StatusCode::UNAUTHORIZED if asks_for_login => TransportError::Denied(
-            "the server asks for a login of its own (OAuth): set `auth = \"oauth\"`, and each user connects it"
-                .to_owned(),
-        ),
+        StatusCode::UNAUTHORIZED if asks_for_login => TransportError::Denied(ASKS_FOR_LOGIN.to_owned()),
         StatusCode::TOO_MANY_REQUESTS => unavailable(format!("the server is overloaded ({status})"), retry_after),
         // some limit rates with 403
         status if status.is_client_error() && retry_after.is_some() && status != StatusCode::REQUEST_TIMEOUT => {

@@ -1,0 +1,219 @@
+//! Folders and files that only this user can have written. Knows nothing of their content.
+
+use std::{
+    fs, io,
+    io::Read as _,
+    path::{Path, PathBuf},
+};
+#[cfg(unix)]
+use std::{
+    fs::Metadata,
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+};
+
+#[cfg(unix)]
+use nix::{fcntl::OFlag, unistd::geteuid};
+
+use crate::config::Environment;
+
+/// Longest file that is read, in bytes.
+const LONGEST: u64 = 64 << 10;
+
+/// The name of the folder with records, below that of the user.
+const FOLDER: &str = "lockkeeper";
+
+/// Write permissions of others.
+#[cfg(unix)]
+const OTHERS_WRITE: u32 = 0o022;
+
+/// The bit of folders in which only owners remove their files.
+#[cfg(unix)]
+const STICKY: u32 = 0o1000;
+
+/// The writers of a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FolderTrust {
+    /// Only this user.
+    Own,
+    /// It belongs to the user with this number.
+    Foreign(u32),
+    /// It is a link, or others may write it or put another one into its place.
+    Unsafe,
+    /// It is not there.
+    Missing,
+}
+
+/// The folder for the record of this process: of a service that systemd starts with `RuntimeDirectory=lockkeeper`, else of the
+/// user's login. There is no other: a folder that everybody may write, such as `/tmp`, would be the wrong place.
+pub(super) fn runtime_folder(environment: &Environment) -> Option<PathBuf> {
+    of_service(environment).or_else(|| of_login(environment))
+}
+
+/// The folders in which records may be.
+pub(super) fn record_folders(environment: &Environment) -> Vec<PathBuf> {
+    // an environment may lack it (`sudo -u`)
+    #[cfg(target_os = "linux")]
+    let usual = Some(Path::new("/run/user").join(geteuid().to_string()).join(FOLDER));
+    #[cfg(not(target_os = "linux"))]
+    let usual = None;
+    let login = of_login(environment).or(usual);
+    let service = cfg!(target_os = "linux").then(|| Path::new("/run").join(FOLDER));
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for folder in [of_service(environment), login, service].into_iter().flatten() {
+        if !folders.contains(&folder) {
+            folders.push(folder);
+        }
+    }
+    folders
+}
+
+fn of_service(environment: &Environment) -> Option<PathBuf> {
+    // also the programs that a service starts inherit its folder
+    let mut folders = environment.get("RUNTIME_DIRECTORY")?.split(':').map(PathBuf::from);
+    folders.find(|folder| folder.is_absolute() && folder.ends_with(FOLDER))
+}
+
+fn of_login(environment: &Environment) -> Option<PathBuf> {
+    let folder = PathBuf::from(environment.get("XDG_RUNTIME_DIR")?);
+    folder.is_absolute().then(|| folder.join(FOLDER))
+}
+
+/// The writers of a folder.
+#[cfg(unix)]
+pub(super) fn trust(folder: &Path) -> FolderTrust {
+    let Ok(found) = fs::symlink_metadata(folder) else { return FolderTrust::Missing };
+    if found.uid() != geteuid().as_raw() {
+        return FolderTrust::Foreign(found.uid());
+    }
+    let is_safe = found.is_dir() && found.mode() & OTHERS_WRITE == 0 && is_reached_safely(folder);
+    if is_safe { FolderTrust::Own } else { FolderTrust::Unsafe }
+}
+
+/// True if nobody but this user and root can put another folder into the place of this one.
+#[cfg(unix)]
+fn is_reached_safely(folder: &Path) -> bool {
+    let Some(Ok(above)) = folder.parent().map(fs::canonicalize) else { return false };
+    let is_safe = |found: &Metadata| {
+        let is_trusted = [0, geteuid().as_raw()].contains(&found.uid());
+        is_trusted && (found.mode() & OTHERS_WRITE == 0 || found.mode() & STICKY != 0)
+    };
+    above.ancestors().all(|step| fs::metadata(step).is_ok_and(|found| is_safe(&found)))
+}
+
+/// Other systems tell no owner.
+#[cfg(not(unix))]
+pub(super) fn trust(_folder: &Path) -> FolderTrust {
+    FolderTrust::Missing
+}
+
+/// Creates a folder for this user, or finds it safe.
+pub(super) fn create(folder: &Path) -> io::Result<()> {
+    if trust(folder) == FolderTrust::Missing {
+        let mut builder = fs::DirBuilder::new();
+        #[cfg(unix)]
+        builder.mode(0o700);
+        builder.create(folder)?;
+    }
+    match trust(folder) {
+        FolderTrust::Own => Ok(()),
+        FolderTrust::Foreign(user) => Err(io::Error::other(format!("it belongs to user {user}"))),
+        FolderTrust::Unsafe | FolderTrust::Missing => Err(io::Error::other("others may write it")),
+    }
+}
+
+/// The text of a file of this user that nobody else may write and that is no link. Call it for files in a folder that is
+/// [`FolderTrust::Own`].
+pub(super) fn read(path: &Path) -> Option<String> {
+    let file = open(path).ok()?;
+    #[cfg(unix)]
+    {
+        let found = file.metadata().ok()?;
+        if found.uid() != geteuid().as_raw() || found.mode() & OTHERS_WRITE != 0 {
+            return None;
+        }
+    }
+    text(&file)
+}
+
+/// The text of a file, whoever wrote it.
+pub(super) fn read_of_anybody(path: &Path) -> Option<String> {
+    text(&open(path).ok()?)
+}
+
+/// Opens a regular file that is no link. A pipe in its place keeps nobody waiting.
+pub(super) fn open(path: &Path) -> io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    options.custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
+    let file = options.open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
+}
+
+fn text(file: &fs::File) -> Option<String> {
+    let mut text = String::new();
+    file.take(LONGEST).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    fn mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn only_a_folder_that_nobody_else_writes_or_replaces_is_trusted() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = base.path().join("lockkeeper");
+        assert_eq!(trust(&folder), FolderTrust::Missing);
+        create(&folder).unwrap();
+        assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
+        assert_eq!(trust(&folder), FolderTrust::Own);
+        for writable in [0o720, 0o702] {
+            mode(&folder, writable);
+            assert_eq!(trust(&folder), FolderTrust::Unsafe, "{writable:o}");
+            assert!(create(&folder).is_err());
+        }
+        mode(&folder, 0o755);
+        // whoever may write the folder above may put another one there
+        mode(base.path(), 0o777);
+        assert_eq!(trust(&folder), FolderTrust::Unsafe);
+        mode(base.path(), 0o1777);
+        assert_eq!(trust(&folder), FolderTrust::Own);
+        symlink(&folder, base.path().join("link")).unwrap();
+        assert_eq!(trust(&base.path().join("link")), FolderTrust::Unsafe);
+    }
+
+    #[test]
+    fn a_link_a_pipe_and_a_file_that_others_write_are_not_read() {
+        let base = tempfile::tempdir().unwrap();
+        let at = |name: &str| base.path().join(name);
+        fs::write(at("own"), "text").unwrap();
+        mode(&at("own"), 0o600);
+        assert_eq!(read(&at("own")).as_deref(), Some("text"));
+        symlink(at("own"), at("link")).unwrap();
+        assert_eq!(read(&at("link")), None);
+        mode(&at("own"), 0o620);
+        assert_eq!(read(&at("own")), None);
+        nix::unistd::mkfifo(&at("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(read(&at("pipe")), None);
+        assert_eq!(read(base.path()), None);
+    }
+
+    #[test]
+    fn records_are_never_in_a_folder_that_the_environment_does_not_name() {
+        let of = |variables: &[(&str, &str)]| runtime_folder(&variables.iter().copied().collect());
+        assert_eq!(of(&[("TMPDIR", "/tmp"), ("HOME", "/home/ada")]), None);
+        assert_eq!(of(&[("XDG_RUNTIME_DIR", "")]), None);
+        assert_eq!(of(&[("XDG_RUNTIME_DIR", "run")]), None);
+        assert_eq!(of(&[("XDG_RUNTIME_DIR", "/run/user/1")]), Some("/run/user/1/lockkeeper".into()));
+        let service = [("RUNTIME_DIRECTORY", "/run/other:/run/lockkeeper"), ("XDG_RUNTIME_DIR", "/run/user/1")];
+        assert_eq!(of(&service), Some("/run/lockkeeper".into()));
+        assert_eq!(of(&[("RUNTIME_DIRECTORY", "/run/other")]), None);
+    }
+}

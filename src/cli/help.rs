@@ -1,0 +1,118 @@
+//! `lockkeeper help`: the commands that a person needs first, all of them in groups, or one. Knows nothing of what they do.
+
+use clap::Args;
+
+use super::{failure::CommandFailure, process::ProcessContext};
+
+/// The commands of the first page.
+const FIRST: [&str; 12] =
+    ["serve", "add", "remove", "list", "check", "status", "tools", "connect", "client", "invite", "keys", "doctor"];
+
+/// All commands.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Running", &["serve", "stdio", "connect", "status", "healthcheck"]),
+    ("Servers", &["add", "import", "remove", "list", "check", "tools", "translate"]),
+    (
+        "Clients and people",
+        &["client", "invite", "invitations", "keys", "users", "clients", "grants", "upstream", "sessions"],
+    ),
+    ("Operation", &["doctor", "audit", "backup", "migrate", "signing-keys", "master-key"]),
+    ("This program", &["help", "version", "completions", "man"]),
+];
+
+/// Width of the lines.
+const COLUMNS: usize = 80;
+
+/// `help`.
+#[derive(Debug, Args)]
+pub struct HelpArgs {
+    /// The command, with its subcommand
+    #[arg(value_name = "COMMAND")]
+    words: Vec<String>,
+    /// Lists all commands
+    #[arg(long, conflicts_with = "words")]
+    all: bool,
+}
+
+/// The command line, with the commands that a person needs first on its first page.
+pub(super) fn with_first_page(root: clap::Command) -> clap::Command {
+    let first = listed(&root, &FIRST);
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\nCommands:\n{first}\n  \
+         Others: lockkeeper help --all\n\nOptions:\n{{options}}{{after-help}}"
+    );
+    root.help_template(template)
+}
+
+/// The lines of these commands.
+fn listed(root: &clap::Command, names: &[&str]) -> String {
+    let known = names.iter().filter_map(|name| root.find_subcommand(name));
+    let width = names.iter().map(|name| name.len()).max().unwrap_or_default();
+    let line = |command: &clap::Command| {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        let indent = width + 4;
+        let (mut text, mut at) = (format!("  {:<width$}  ", command.get_name()), indent);
+        for (index, word) in about.split(' ').enumerate() {
+            if at + word.chars().count() + 1 > COLUMNS {
+                text.extend(["\n", &" ".repeat(indent)]);
+                at = indent;
+            } else if index > 0 {
+                text.push(' ');
+                at += 1;
+            }
+            text.push_str(word);
+            at += word.chars().count();
+        }
+        text + "\n"
+    };
+    known.map(line).collect()
+}
+
+// === impl HelpArgs ===
+
+impl HelpArgs {
+    /// Prints it.
+    pub fn run(self, root: clap::Command, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        if self.all {
+            let groups: Vec<String> =
+                GROUPS.iter().map(|(title, names)| format!("{title}:\n{}", listed(&root, names))).collect();
+            process.output.print(&groups.join("\n"));
+            process.output.print("\nlockkeeper help COMMAND explains one.");
+            return Ok(());
+        }
+        let mut command = root;
+        // the name in its usage
+        let mut name = command.get_name().to_owned();
+        for word in &self.words {
+            let Some(found) = command.find_subcommand(word) else {
+                return Err(CommandFailure::usage(format!("there is no command `{}`", self.words.join(" ")))
+                    .advise("`lockkeeper help --all` lists all commands"));
+            };
+            name.extend([" ", found.get_name()]);
+            command = found.clone().bin_name(name.clone());
+        }
+        let text = command.render_help().to_string();
+        process.output.print(&text);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn every_command_is_in_one_group_and_the_first_ones_are_commands() {
+        let root = Cli::command();
+        let known: BTreeSet<&str> = root.get_subcommands().map(clap::Command::get_name).collect();
+        let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        assert_eq!(grouped.iter().copied().collect::<BTreeSet<_>>(), known);
+        assert_eq!(grouped.len(), known.len(), "each once");
+        assert!(FIRST.iter().all(|name| known.contains(name)));
+    }
+}

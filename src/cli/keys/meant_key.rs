@@ -1,0 +1,29 @@
+//! The key that a person means by a word. Knows no command.
+
+use crate::{
+    cli::{
+        failure::CommandFailure,
+        store::{self, AdminStore},
+    },
+    model::KeyId,
+};
+
+/// The key that a person means: by its id, or by a name that no other live key has. Any other text is an id that there is not.
+pub(super) async fn meant(text: &str, store: &AdminStore) -> Result<KeyId, CommandFailure> {
+    let id = KeyId::new(text);
+    if store.oauth.keys().find(&id).await?.is_some() {
+        return Ok(id);
+    }
+    let now = store::now();
+    let mut named = store.oauth.keys().list().await?;
+    named.retain(|key| key.name == text && key.is_live(now));
+    match &named[..] {
+        [] => Ok(id),
+        [only] => Ok(only.id.clone()),
+        several => {
+            let ids: Vec<&str> = several.iter().map(|key| key.id.as_str()).collect();
+            Err(CommandFailure::failed(format!("{} keys have the name {text}", several.len()))
+                .advise(format!("give the id of one: {}", ids.join(", "))))
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The gateway that runs on this machine, for commands that ask or change one: which it is if several could be meant. A command
+//! whose person named neither file nor folder works on it, from whatever folder. Knows nothing of the commands.
+
+use std::path::{Path, PathBuf};
+
+use super::{
+    arguments,
+    failure::CommandFailure,
+    process::{CommandPurpose, ProcessContext},
+};
+use crate::{
+    app::{ForeignRecords, RunRecord, RunningGateways},
+    config::{self, ConfigSource, UnnamedFiles},
+};
+
+/// The file that commands and gateways find in the working directory.
+const ADJACENT: &str = "lockkeeper.toml";
+
+/// The gateway that reads a configuration file.
+pub(super) enum FileReader {
+    /// The gateway that runs on the data of this command.
+    Running,
+    /// The gateway there reads something else.
+    OfAnother(RunRecord),
+    /// No gateway runs there.
+    Nobody,
+}
+
+/// Sets the file and the folder of a command to those of the gateway that runs, unless the person has named others.
+///
+/// # Errors
+///
+/// Wrong usage if a change could be meant for another file, or for one of several gateways.
+pub(super) fn follow(purpose: CommandPurpose, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+    process.purpose = purpose;
+    if purpose == CommandPurpose::Unrelated {
+        return Ok(());
+    }
+    let environment = process.environment.clone();
+    let said = |option: &Option<PathBuf>, variable: &str| {
+        let named = option.clone().or_else(|| environment.said(variable).map(PathBuf::from));
+        named.map(|path| process.folder.join(path))
+    };
+    let file = said(&process.options.config, "LOCKKEEPER_CONFIG");
+    let data = said(&process.options.data_dir, "LOCKKEEPER_DATA_DIR");
+    process.is_data_dir_named = data.is_some();
+    match (file, data) {
+        (Some(_), Some(_)) => Ok(()),
+        (Some(file), None) => follow_reader(&file, process),
+        (None, Some(data)) => follow_holder(&data, process),
+        (None, None) => {
+            let RunningGateways { own, foreign } = RunningGateways::find(&environment);
+            if let Some(gateway) = chosen(own, process)? {
+                return take(&gateway, process);
+            }
+            tell_foreign(&foreign, process);
+            Ok(())
+        }
+    }
+}
+
+/// The file is named: the folder is that of the gateway that reads it, which may have been given another than the file has.
+fn follow_reader(file: &Path, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+    let mut readers = RunningGateways::find(&process.environment).own;
+    readers.retain(|gateway| gateway.reads(file));
+    match readers.len() {
+        0 => {}
+        1 => process.options.data_dir = readers.pop().map(|gateway| gateway.data_dir),
+        _ => return Err(several(&readers)),
+    }
+    Ok(())
+}
+
+/// The folder is named: the file is that of the gateway that runs on it.
+fn follow_holder(data: &Path, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+    let Some(gateway) = RunRecord::on(data) else { return Ok(()) };
+    let is_other = adjacent(process).is_some_and(|file| !gateway.reads(&file));
+    if is_other && process.purpose == CommandPurpose::ChangesFile {
+        return Err(other_file(&gateway, process));
+    }
+    take(&gateway, process)
+}
+
+/// The one of several gateways that is meant; `None` if there is none.
+fn chosen(mut gateways: Vec<RunRecord>, process: &mut ProcessContext) -> Result<Option<RunRecord>, CommandFailure> {
+    let adjacent = adjacent(process);
+    if let Some(at) = adjacent.as_ref().and_then(|file| gateways.iter().position(|gateway| gateway.reads(file))) {
+        return Ok(Some(gateways.swap_remove(at)));
+    }
+    if gateways.len() > 1 {
+        return Err(several(&gateways));
+    }
+    let Some(gateway) = gateways.pop() else { return Ok(None) };
+    if adjacent.is_some() {
+        if process.purpose != CommandPurpose::Asks {
+            return Err(other_file(&gateway, process));
+        }
+        let read = file_of(&gateway);
+        process
+            .output
+            .remark(&format!("of the gateway that runs: it reads {read}, and not the {ADJACENT} of this folder"));
+    }
+    Ok(Some(gateway))
+}
+
+/// Lets the command work on a gateway.
+fn take(gateway: &RunRecord, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+    let options = &mut process.options;
+    options.data_dir.get_or_insert_with(|| gateway.data_dir.clone());
+    match &gateway.configuration {
+        Some(file) if process.purpose == CommandPurpose::ChangesFile || file.symlink_metadata().is_ok() => {
+            options.config = Some(file.clone());
+        }
+        None if process.purpose == CommandPurpose::ChangesFile => {
+            return Err(CommandFailure::usage("the gateway that runs reads no configuration file")
+                .why(description(gateway))
+                .advise(format!("name the file to change: `--config {ADJACENT}`")));
+        }
+        // it would be another one
+        _ => options.unnamed = UnnamedFiles::Ignored,
+    }
+    Ok(())
+}
+
+/// What the file or the demonstration in this folder has to do with the gateway that runs on the data of this command.
+pub(super) fn reader(file: &Path, process: &ProcessContext) -> FileReader {
+    let Ok(folder) = arguments::data_folder(process) else { return FileReader::Nobody };
+    match RunRecord::on(&folder) {
+        Some(gateway) if gateway.reads(file) => FileReader::Running,
+        Some(gateway) => FileReader::OfAnother(gateway),
+        None => FileReader::Nobody,
+    }
+}
+
+/// A gateway in a few words.
+pub(super) fn description(gateway: &RunRecord) -> String {
+    format!("process {} reads {}, with its data in {}", gateway.pid, file_of(gateway), gateway.data_dir.display())
+}
+
+fn file_of(gateway: &RunRecord) -> String {
+    gateway.configuration.as_ref().map_or_else(|| "no file".to_owned(), |file| file.display().to_string())
+}
+
+/// Anything that has the name of the file in the working directory.
+fn adjacent(process: &ProcessContext) -> Option<PathBuf> {
+    let file = process.folder.join(ADJACENT);
+    file.symlink_metadata().is_ok().then_some(file)
+}
+
+fn other_file(gateway: &RunRecord, process: &ProcessContext) -> CommandFailure {
+    let here = process.folder.join(ADJACENT).display().to_string();
+    let named = match &gateway.configuration {
+        Some(file) => format!("--config {}", file.display()),
+        None => format!("--data-dir {}", gateway.data_dir.display()),
+    };
+    CommandFailure::usage("the file in this folder is not that of the gateway that runs, and nothing was changed")
+        .why(format!("this folder has {here}\n{}", description(gateway)))
+        .advise(format!("say which is meant: `{named}` or `--config {ADJACENT}`"))
+}
+
+fn several(gateways: &[RunRecord]) -> CommandFailure {
+    let each: Vec<String> = gateways.iter().map(description).collect();
+    CommandFailure::usage("several gateways run on this machine")
+        .why(each.join("\n"))
+        .advise("say which is meant: `--data-dir DIR`, or `--config FILE`")
+}
+
+/// Names gateways of others. Their files could start programs and read secrets as this user, so nothing of theirs is read.
+fn tell_foreign(foreign: &[ForeignRecords], process: &mut ProcessContext) {
+    let has_own = match config::source(&process.options.given(), &process.environment, &process.folder) {
+        ConfigSource::Adjacent(_) => true,
+        ConfigSource::Usual(file) => !file.starts_with("/etc"),
+        ConfigSource::Named(_) | ConfigSource::CommandLine | ConfigSource::Demo => false,
+    };
+    if has_own {
+        return;
+    }
+    for ForeignRecords { user, folder } in foreign {
+        let name = user_name(*user);
+        let folder = folder.display();
+        process.output.remark(&format!(
+            "note: a gateway runs as the user {name} ({folder}), and this command does not work on it; \
+             for that: `sudo -u {name} lockkeeper …`"
+        ));
+    }
+}
+
+#[cfg(unix)]
+fn user_name(user: u32) -> String {
+    let known = nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(user)).ok().flatten();
+    known.map_or_else(|| format!("'#{user}'"), |known| known.name)
+}
+
+#[cfg(not(unix))]
+fn user_name(user: u32) -> String {
+    user.to_string()
+}

@@ -1,0 +1,47 @@
+//! The configuration files that are read without being named. Knows nothing of their content.
+
+use std::path::{Path, PathBuf};
+
+use super::{
+    configuration::{ADJACENT, ConfigSource},
+    environment::Environment,
+    problem::{ConfigPlace, ConfigProblem},
+};
+
+/// The configuration files that are read without being named.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum UnnamedFiles {
+    /// The first that is there: `lockkeeper.toml` in the working directory, the user's, the machine's.
+    #[default]
+    Read,
+    /// None, as a gateway reads none that serves one server from its command line.
+    Ignored,
+}
+
+// === impl UnnamedFiles ===
+
+impl UnnamedFiles {
+    /// The first file that is there. A folder of this name is there too, and reading it says so.
+    pub(super) fn source(self, environment: &Environment, folder: &Path) -> ConfigSource {
+        if self == Self::Ignored {
+            return ConfigSource::Demo;
+        }
+        if is_there(&folder.join(ADJACENT)) {
+            return ConfigSource::Adjacent(PathBuf::from(ADJACENT));
+        }
+        let usual = environment.usual_files().find(|file| is_there(file));
+        usual.map_or(ConfigSource::Demo, ConfigSource::Usual)
+    }
+}
+
+/// True if anything has this name, also a link that leads nowhere.
+fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+/// The refusal of a folder that has the name of the file.
+pub(super) fn folder_in_place(file: &str) -> ConfigProblem {
+    let what = "this is a folder; Docker makes one where a file that is to be mounted is missing";
+    ConfigProblem::new(ConfigPlace::WholeFile(file.to_owned()), what)
+        .advise("remove the folder, and put the configuration file there")
+}
