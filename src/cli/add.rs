@@ -17,7 +17,7 @@ use super::{
     servers_file::{ServerEntry, ServersFile},
 };
 use crate::{
-    config::{Config, ConfigPlace, ConfigProblem, ConfigProblems, text_of},
+    config::{Config, ConfigPlace, ConfigProblem, ConfigProblems, secret_argument, text_of},
     model::{
         BackendId, Groups,
         status::{BackendState, BackendStatus},
@@ -107,6 +107,9 @@ impl AddArgs {
                 .advise(format!("write the command without quotes: lockkeeper add {id} -- {line}")),
             _ => refused(&id, problems),
         })?;
+        for warning in config.backends.iter().filter(|spec| spec.id == id).filter_map(secret_argument) {
+            process.output.remark(&format!("warning: {warning}"));
+        }
         let tried = if self.no_check { None } else { Some(Tried::start(config, &id, process).await?) };
         file.write()?;
         let shown = file.name.display().to_string();

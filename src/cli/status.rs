@@ -2,6 +2,7 @@
 
 use super::{
     arguments::FormatArgs,
+    containment,
     failure::CommandFailure,
     gateway_client::GatewayArgs,
     output::{Emphasis, Style},
@@ -108,7 +109,7 @@ pub fn backends(backends: &[BackendStatus], style: Style) -> String {
         let cells = named.map(Cell::from).into_iter().chain(numbers.map(Cell::from));
         table.row(cells.chain([state(backend)]));
     }
-    table.render(style) + &notes(backends, style) + &left_out(backends, style)
+    table.render(style) + &containment::render(backends, style) + &notes(backends, style) + &left_out(backends, style)
 }
 
 /// The groups as a table with a blank line below; nothing if there are none.
@@ -249,6 +250,7 @@ mod tests {
             restarts: 0,
             output: output(&state),
             advice: None,
+            containment: None,
             warnings: Vec::new(),
             state,
         }
