@@ -38,8 +38,8 @@ const WITHOUT_EFFECT: [(&str, &str, &str); 2] = [
     ("headersHelper", "no program is run for headers here", "write them into `headers`, secrets as `${NAME}`"),
     (
         "sandboxEnabled",
-        "the program runs without a sandbox here",
-        "let `command` be a program that makes one, such as `bwrap` or `docker`",
+        "it has no effect here: `contain` says what the program is kept from",
+        "for a sandbox that is closer, name an image in `container`, or let `command` make one, as `bwrap` does",
     ),
 ];
 

@@ -96,16 +96,25 @@ fn collect_node(
     match &node.value {
         // one that cannot be expanded is reported where it is read
         ConfigValue::Text(text) if is_file => {
-            let _ = expand(text, sources).map(|file| add(&file));
+            if let Ok(file) = expand(text, sources) {
+                add(&file);
+            }
         }
         ConfigValue::Text(text) => {
-            let references = text.split("${file:").skip(1).filter_map(|rest| rest.split_once('}'));
-            references.for_each(|(file, _)| add(file));
+            for (file, _) in text.split("${file:").skip(1).filter_map(|rest| rest.split_once('}')) {
+                add(file);
+            }
         }
         ConfigValue::List(nodes) => {
-            nodes.iter().for_each(|node| collect_node(node, is_file, server, sources, found));
+            for node in nodes {
+                collect_node(node, is_file, server, sources, found);
+            }
         }
-        ConfigValue::Table(entries) => entries.iter().for_each(|entry| collect(entry, server, sources, found)),
+        ConfigValue::Table(entries) => {
+            for entry in entries {
+                collect(entry, server, sources, found);
+            }
+        }
         _ => {}
     }
 }

@@ -209,6 +209,7 @@ fn try_all(mechanism: Mechanism, column: usize) {
 }
 
 /// True if this machine has what a mechanism needs; says so where it has not.
+#[expect(clippy::print_stderr, reason = "who reads the log learns what was not tried")]
 fn is_here(mechanism: Mechanism) -> bool {
     let trial = try_out(Path::new(LAUNCHER));
     let lacks = match mechanism {

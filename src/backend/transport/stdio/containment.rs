@@ -235,7 +235,7 @@ impl ProgramAndMeans<'_> {
         if by_user {
             return DataHiding { state: protection.held(Mechanism::RunAs), mounted_over: None, around: None };
         }
-        match self.writable_above(&places) {
+        match writable_above(&places) {
             None if self.means.landlock() >= MOVES => {
                 let emptied =
                     if self.means.landlock() < TRUNCATES { ", and it can empty files of the data" } else { "" };
@@ -324,13 +324,13 @@ impl ProgramAndMeans<'_> {
         }
         None
     }
+}
 
-    /// A folder above one of the places in which this user may create files.
-    fn writable_above(&self, places: &HiddenPlaces) -> Option<PathBuf> {
-        let hidden = places.folder.iter().chain(&places.files).filter_map(|path| fs::canonicalize(path).ok());
-        let mut above = hidden.flat_map(|path| path.ancestors().skip(1).map(Path::to_owned).collect::<Vec<_>>());
-        above.find(|folder| geteuid().is_root() || access(folder, AccessFlags::W_OK).is_ok())
-    }
+/// A folder above one of the places in which this user may create files.
+fn writable_above(places: &HiddenPlaces) -> Option<PathBuf> {
+    let hidden = places.folder.iter().chain(&places.files).filter_map(|path| fs::canonicalize(path).ok());
+    let mut above = hidden.flat_map(|path| path.ancestors().skip(1).map(Path::to_owned).collect::<Vec<_>>());
+    above.find(|folder| geteuid().is_root() || access(folder, AccessFlags::W_OK).is_ok())
 }
 
 #[cfg(test)]

@@ -86,14 +86,10 @@ mod tests {
     use super::*;
 
     fn needed(words: &[&str]) -> Option<String> {
-        let (command, args) = words.split_first().unwrap();
+        let (name, args) = words.split_first().unwrap();
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-        let program = StdioSpec { command: (*command).to_owned(), args, env: BTreeMap::new(), cwd: None };
-        command_of(&program)
-    }
-
-    fn command_of(program: &StdioSpec) -> Option<String> {
-        super::command(program, "")
+        let program = StdioSpec { command: (*name).to_owned(), args, env: BTreeMap::new(), cwd: None };
+        command(&program, "")
     }
 
     #[test]
@@ -121,9 +117,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("server");
         fs::write(&file, "").unwrap();
-        let command = file.to_str().unwrap();
-        assert_eq!(needed(&[command]), None);
+        let name = file.to_str().unwrap();
+        assert_eq!(needed(&[name]), None);
         fs::set_permissions(&file, fs::Permissions::from_mode(0o4755)).unwrap();
-        assert_eq!(needed(&[command]).as_deref(), Some("server"));
+        assert_eq!(needed(&[name]).as_deref(), Some("server"));
     }
 }

@@ -130,8 +130,8 @@ impl Process {
         };
         let contained = report::logged(backend, &status);
         tracing::info!(server = %backend, command = spec.command, pid = pid.map(Pid::as_raw), contained, "process started");
-        let (backend, output, _spawner) = (backend.clone(), output.clone(), spawner.clone());
-        let process = Self { backend, child, stderr, group, output, around, _spawner };
+        let (backend, output) = (backend.clone(), output.clone());
+        let process = Self { backend, child, stderr, group, output, around, _spawner: spawner.clone() };
         Ok((process, streams))
     }
 

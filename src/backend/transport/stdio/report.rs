@@ -24,6 +24,6 @@ pub(super) fn logged(server: &BackendId, status: &ContainmentStatus) -> String {
         let holds = if state.by.is_some() { 1.0 } else { 0.0 };
         metrics::gauge!("lockkeeper_server_protection", "server" => server, "protection" => protection).set(holds);
     }
-    let states = status.protections.iter().map(|state| format!("{}: {state}", state.protection.name()));
-    format!("{}; {}", status.level, states.collect::<Vec<_>>().join(", "))
+    let words = status.protections.iter().map(|state| format!("{}: {state}", state.protection.name()));
+    format!("{}; {}", status.level, words.collect::<Vec<_>>().join(", "))
 }

@@ -36,11 +36,11 @@ fn decided(spec: &BackendSpec, means: &ContainmentMeans) -> Result<Containment, 
 /// The words of the status, and what else it says.
 fn said(spec: &BackendSpec, means: &ContainmentMeans) -> String {
     let status = decided(spec, means).unwrap().status;
-    let states = status.protections.iter().map(|state| match &state.note {
+    let words = status.protections.iter().map(|state| match &state.note {
         Some(note) => format!("{state} ({note})"),
         None => state.to_string(),
     });
-    states.collect::<Vec<_>>().join("; ")
+    words.collect::<Vec<_>>().join("; ")
 }
 
 #[test]
