@@ -15,6 +15,7 @@ pub mod client;
 pub mod clients;
 pub mod completions;
 pub mod connect;
+mod containment;
 mod data_access;
 pub mod doctor;
 pub mod failure;

@@ -42,6 +42,7 @@ pub mod log;
 mod login;
 mod network;
 pub mod problem;
+pub mod programs;
 pub mod public_url;
 pub mod replica;
 pub mod section;
@@ -71,6 +72,7 @@ pub use self::{
     log::{LogConfig, LogFormat},
     login::parse_issuer,
     problem::{ConfigPlace, ConfigProblem, ConfigProblems},
+    programs::secret_argument,
     public_url::PublicUrl,
     text_file::text_of,
     unnamed_files::UnnamedFiles,

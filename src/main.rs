@@ -12,5 +12,6 @@ fn main() -> ExitCode {
     if let Some(code) = launcher::run(std::env::args_os()) {
         return code;
     }
+    launcher::close_to_others();
     cli::run(std::env::args_os(), cli::ProcessContext::system()).into()
 }

@@ -20,7 +20,7 @@ use super::{
     unset_variables, values,
 };
 use crate::{
-    config::{Config, ConfigPlace, ConfigProblem, ConfigProblems, text_of},
+    config::{Config, ConfigPlace, ConfigProblem, ConfigProblems, secret_argument, text_of},
     model::{
         BackendId, Groups,
         status::{BackendState, BackendStatus},
@@ -124,6 +124,9 @@ impl AddArgs {
                 .advise(format!("write the command without quotes: lockkeeper add {id} -- {line}")),
             _ => refused(&id, problems),
         })?;
+        for warning in config.backends.iter().filter(|spec| spec.id == id).filter_map(secret_argument) {
+            process.output.remark(&format!("warning: {warning}"));
+        }
         let place = client::root(&config, process);
         let trial = self.tried(config, &id, &entry, process).await?;
         match &trial {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{failure::CommandFailure, process::ProcessContext};
-use crate::config::{self, CommandLineOptions, Config, DataPlaces, Environment};
+use crate::config::{self, CommandLineOptions, Config, DataPlaces, Environment, secret_argument};
 
 /// A single server.
 #[derive(Debug, Clone, Default, Args)]
@@ -51,7 +51,14 @@ pub fn data_folder(process: &ProcessContext) -> Result<PathBuf, CommandFailure> 
 
 /// Advice about settings that are valid, and perhaps not meant.
 pub fn warnings(config: &Config) -> Vec<String> {
-    config.proxy_warning().into_iter().chain(config.renamings()).chain(config.without_effect()).collect()
+    let arguments = config.backends.iter().filter_map(secret_argument);
+    config
+        .proxy_warning()
+        .into_iter()
+        .chain(config.renamings())
+        .chain(config.without_effect())
+        .chain(arguments)
+        .collect()
 }
 
 /// Loads the configuration and reports every error.

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::{
     arguments::{self, FormatArgs},
+    containment,
     failure::CommandFailure,
     long_names,
     output::Style,
@@ -108,7 +109,10 @@ pub(super) fn render(backends: &[BackendStatus], style: Style) -> String {
         let cells = named.map(Cell::from).into_iter().chain(counts.map(Cell::from));
         table.row(cells.chain([status::state(backend)]));
     }
-    table.render(style) + &status::notes(backends, style) + &status::versions(backends, style)
+    table.render(style)
+        + &containment::render(backends, style)
+        + &status::notes(backends, style)
+        + &status::versions(backends, style)
 }
 
 /// Fails if any server is not ready.

@@ -2,6 +2,7 @@
 
 use super::{
     arguments::FormatArgs,
+    containment,
     failure::CommandFailure,
     gateway_client::GatewayArgs,
     output::{Emphasis, Style},
@@ -131,7 +132,7 @@ pub fn backends(backends: &[BackendStatus], style: Style) -> String {
         let cells = [Cell::from(&backend.id), state(backend)].into_iter().chain(named);
         table.row(cells.chain(numbers.map(Cell::from)));
     }
-    table.render(style) + &notes(backends, style) + &left_out(backends, style)
+    table.render(style) + &containment::render(backends, style) + &notes(backends, style) + &left_out(backends, style)
 }
 
 /// The groups as a table with a blank line below; nothing if there are none.
@@ -272,6 +273,7 @@ mod tests {
             restarts: 0,
             output: output(&state),
             advice: None,
+            containment: None,
             warnings: Vec::new(),
             state,
         }

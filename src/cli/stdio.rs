@@ -77,8 +77,9 @@ impl StdioArgs {
 
     fn config(&self, process: &ProcessContext) -> Result<Config, CommandFailure> {
         let given = self.given(process);
-        // without a home folder there is no other, and it is not needed
-        let data_dir = given.data_dir.clone().or_else(|| Some(process.folder.clone()));
+        // without a home folder there is none, and it is not needed
+        let places = config::data_folder(&given, &process.environment, &process.folder);
+        let data_dir = Some(places.unwrap_or_else(|_| process.folder.clone()));
         arguments::load(&CommandLineOptions { data_dir, ..given }, process)
     }
 }

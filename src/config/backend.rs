@@ -38,8 +38,8 @@ const WITHOUT_EFFECT: [(&str, &str, &str); 2] = [
     ("headersHelper", "no program is run for headers here", "write them into `headers`, secrets as `${NAME}`"),
     (
         "sandboxEnabled",
-        "the program runs without a sandbox here",
-        "let `command` be a program that makes one, such as `bwrap` or `docker`",
+        "it has no effect here: `contain` says what the program is kept from",
+        "for a sandbox that is closer, name an image in `container`, or let `command` make one, as `bwrap` does",
     ),
 ];
 
@@ -55,6 +55,9 @@ const ELSEWHERE: [(&str, &str); 9] = [
     ("serverUrl", "url"),
     ("uri", "url"),
 ];
+
+/// Keys of programs alone.
+const OF_PROGRAMS: [&str; 8] = ["contain", "container", "run_as", "open_files", "core", "memory", "processes", "cpu"];
 
 key_rows! {
     /// The keys that keep a server in the file without serving it.
@@ -157,6 +160,11 @@ fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &
         Dialect::Shared => ServerAuth::None,
     };
     let transport = transport?;
+    if !transport.spec.starts_process() {
+        for key in OF_PROGRAMS {
+            section.refuse(key, "this needs a `command`", "remove it, or set a `command`");
+        }
+    }
     disclosure::check_login(section, &transport.disclosure, &auth);
     let disclosure = disclosure::checked(section, transport.disclosure, spec.share);
     if spec.transport.has_sessions_alone() && spec.era == EraChoice::Modern {

@@ -6,9 +6,22 @@ use std::{
 };
 
 use super::{
-    auth, backend, clients::ClientsConfig, database::DatabasePlace, dialect::Dialect, groups, http::HttpConfig, limits,
-    log::LogConfig, login, problem::ConfigProblem, public_url::PublicUrl, replica::ReplicaConfig, section::Section,
-    stdio::StdioConfig, tls::TlsOptions,
+    auth, backend,
+    clients::ClientsConfig,
+    database::DatabasePlace,
+    dialect::Dialect,
+    groups,
+    http::HttpConfig,
+    limits,
+    log::LogConfig,
+    login,
+    problem::ConfigProblem,
+    programs::{ProgramsConfig, SecretFile},
+    public_url::PublicUrl,
+    replica::ReplicaConfig,
+    section::Section,
+    stdio::StdioConfig,
+    tls::TlsOptions,
 };
 use crate::model::{AuthPolicy, BackendId, BackendSpec, Groups, LimitsConfig, LoginProvider, config_key::key_rows};
 
@@ -53,6 +66,8 @@ key_rows! {
         stdio: Table("stdio"), None("");
         /// The log: [`[log]`](#log)
         log: Table("log"), None("");
+        /// The programs of all servers: [`[programs]`](#programs)
+        programs: Table("programs"), None("");
         /// Single clients, by the name that they give of themselves: [`[clients.<name>]`](#clientsname)
         clients: Tables("client"), None("");
         /// The servers behind the gateway, by name: [`[servers.<name>]`](#serversname)
@@ -81,6 +96,9 @@ pub(super) struct FileOptions {
     pub(super) stdio: StdioConfig,
     pub(super) clients: ClientsConfig,
     pub(super) log: LogConfig,
+    pub(super) programs: ProgramsConfig,
+    /// The files that it names as secrets.
+    pub(super) secret_files: Vec<SecretFile>,
     pub(super) backends: Vec<BackendSpec>,
     pub(super) renamed: Vec<(String, BackendId)>,
     pub(super) without_effect: Vec<ConfigProblem>,
@@ -91,7 +109,7 @@ pub(super) struct FileOptions {
 /// Reads a `lockkeeper.toml`.
 pub(super) fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
     let mut sections = (root.table("limits"), root.table("auth"), root.table("http"), root.table("log"));
-    let mut stdio = root.table("stdio");
+    let (mut stdio, mut programs) = (root.table("stdio"), root.table("programs"));
     let tls = root.has("tls").then(|| {
         let mut section = root.table("tls");
         let tls = TlsOptions::read(&mut section, base);
@@ -124,6 +142,8 @@ pub(super) fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
         stdio: StdioConfig::read(&mut stdio),
         clients: ClientsConfig::read(root.table("clients")),
         log: LogConfig::read(&mut sections.3),
+        programs: ProgramsConfig::read(&mut programs),
+        secret_files: Vec::new(),
         renamed: renamed(&backends),
         without_effect: Vec::new(),
         former_names: Vec::new(),
@@ -135,6 +155,7 @@ pub(super) fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
     sections.2.finish();
     sections.3.finish();
     stdio.finish();
+    programs.finish();
     root.finish();
     file
 }

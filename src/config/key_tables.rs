@@ -1,8 +1,8 @@
 //! The tables of all keys, from which the rows of the page, the schema and the example are written.
 
 use super::{
-    HttpConfig, LogConfig, backend, clients, disclosure, file_options, groups, login, network, replica, server_auth,
-    stdio::StdioConfig, tls, tool_rules, transport,
+    HttpConfig, LogConfig, backend, clients, disclosure, file_options, groups, login, network,
+    programs::ProgramsConfig, replica, server_auth, stdio::StdioConfig, tls, tool_rules, transport,
 };
 use crate::model::{
     AuthPolicy, BackendSpec, LimitsConfig, LoginProvider, ToolRules,
@@ -51,6 +51,7 @@ pub fn tables() -> Vec<DocumentedKeys> {
         DocumentedKeys::new("http", "http", vec![declared("[http]", HttpConfig::KEYS)]),
         DocumentedKeys::new("stdio", "stdio", vec![declared("[stdio]", StdioConfig::KEYS)]),
         DocumentedKeys::new("log", "log", vec![declared("[log]", LogConfig::KEYS)]),
+        DocumentedKeys::new("programs", "programs", vec![declared("[programs]", ProgramsConfig::KEYS)]),
         DocumentedKeys::new("clients.<name>", "client", vec![shown("#: [clients.some-old-client]", clients::KEYS)]),
         DocumentedKeys {
             one_of: &["command", "url", "builtin"],

@@ -23,6 +23,7 @@ use super::{
     inputs::{self, OpenInput},
     log::{self, LogConfig, LogFormat},
     problem::{ConfigPlace, ConfigProblem, ConfigProblems},
+    programs,
     public_url::PublicUrl,
     replica::ReplicaConfig,
     section::SectionReader,
@@ -163,7 +164,7 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
     let (limits, auth, stdio, clients) = (file.limits, file.auth, file.stdio, file.clients);
     let http = HttpConfig { trusted_proxies, ..file.http };
     let (environment, groups, login) = (environment.clone(), file.groups, file.login);
-    Ok(Config {
+    let config = Config {
         listen,
         public_url,
         data_dir,
@@ -186,7 +187,8 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
         renamed: file.renamed,
         without_effect,
         former_names: file.former_names,
-    })
+    };
+    Ok(programs::governed(config, &file.programs, &file.secret_files, folder))
 }
 
 /// Finds the data, for commands that need nothing else; other errors of the file are ignored.
@@ -281,6 +283,7 @@ impl Loader<'_> {
             None => file_options::read_toml(reader.root(), &base),
         };
         file.without_effect = reader.without_effect.take();
+        file.secret_files = programs::secret_files(&document, sources);
         file.former_names = former_names;
         self.problems.append(&mut reader.into_problems());
         // a lockkeeper.toml may have settings alone

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::{
-    BackendId, Caller, CallerIdentity, Delivery, Disclosure, NameGlobs, Requester, SecretName, SecretValues,
-    ServerAuth, ServerUrl, ToolRules, TransportSpec, UserId, config_key::config_keys,
+    BackendId, Caller, CallerIdentity, Contain, Delivery, Disclosure, NameGlobs, ProgramRules, Requester, SecretName,
+    SecretValues, ServerAuth, ServerUrl, ToolRules, TransportSpec, UserId, config_key::config_keys,
 };
 
 /// Sharing of backend sessions between users (`design`: isolation between people).
@@ -67,6 +67,8 @@ config_keys! {
         auth: ServerAuth,
         /// The rules for its tools; `None`: it offers them as they are.
         tools: Option<Arc<ToolRules>>,
+        /// Rules that `[programs]` and the places of data give to its programs.
+        programs: Arc<ProgramRules>,
     ) {
         /// Sharing of a session, and of a command a process: each client session has its own, each user, or all.
         /// Clients without sessions count by user.
@@ -156,6 +158,31 @@ config_keys! {
         /// Loopback addresses need no entry if the server is a program, a Unix domain socket or connected to at a
         /// loopback address. Nothing is sent there but what the server gets.
         upgrade_to: Vec<Url> = texts(ServerUrl::parse_http, "[\"https://mcp.example.com/sse\"]");
+        /// The level to which its programs are kept from the data, as in [`[programs]`](#programs). Without it: as said there. With `command` alone.
+        contain: Option<Contain> = optional_choice("off", "keys" => Contain::Keys, "off" => Contain::Off);
+        /// The image of a container in which its programs run, by `podman` or `docker`. `command` is then a program of the image.
+        ///
+        /// `env` reaches it, and nothing else of this machine: no folders, and no variables of the gateway. With `command` alone.
+        container: Option<String> = optional_text("docker.io/library/node:24", image);
+        /// The user of this machine as which its programs run, where the gateway may change users. With `command` alone.
+        ///
+        /// The strongest way to keep them from the data. They get that user's `HOME`, and none of the gateway's rights.
+        run_as: Option<String> = optional_text("mcp", user_name);
+        /// The most files and connections that one of its processes has open. Without it: as the gateway. With `command`
+        /// alone.
+        open_files: Option<usize> = optional_count(1024, 16 to 1_048_576);
+        /// The largest memory dump of a process that crashes. Without it there is none, since it may hold secrets. With `command`
+        /// alone.
+        core: Option<usize> = optional_size(100 MiB, 1 MiB to 1024 GiB);
+        /// The most memory of one program with all its processes; more ends it. With `command` alone.
+        ///
+        /// `memory`, `processes` and `cpu` need a cgroup that the gateway may divide ([programs](isolation.md#limits-of-programs)),
+        /// or a `container`. Where there is none the program is not started.
+        memory: Option<usize> = optional_size(512 MiB, 8 MiB to 1024 GiB);
+        /// The most processes and threads of one program. With `command` alone.
+        processes: Option<usize> = optional_count(256, 1 to 1_000_000);
+        /// Processor time of one program, in percent of one core. With `command` alone.
+        cpu: Option<usize> = optional_count(100, 1 to 100_000);
     }
 }
 
@@ -167,13 +194,26 @@ fn any_text(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// Checks the name of an image. It must not be taken for an option.
+fn image(text: &str) -> Result<String, String> {
+    let is_name = !text.is_empty() && !text.starts_with('-') && !text.contains(char::is_whitespace);
+    if is_name { Ok(text.to_owned()) } else { Err("this must be the name of an image".to_owned()) }
+}
+
+fn user_name(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.contains(['\0', '/', ':']) {
+        return Err("this must be the name of a user of this machine".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 // === impl BackendSpec ===
 
 impl BackendSpec {
     /// A backend with the defaults. Its era is detected, except where the transport says it.
     pub fn new(id: BackendId, transport: TransportSpec) -> Self {
         let is_legacy = transport.has_sessions_alone();
-        let spec = Self::with_defaults(id, transport, None, ServerAuth::None, None);
+        let spec = Self::with_defaults(id, transport, None, ServerAuth::None, None, Arc::default());
         if is_legacy { Self { era: EraChoice::Legacy, ..spec } } else { spec }
     }
 
@@ -218,6 +258,11 @@ impl BackendSpec {
         // all who call it are this user
         let share = if self.share == Share::User { Share::All } else { self.share };
         Self { disclosure, share, ..self.clone() }
+    }
+
+    /// The level of its programs.
+    pub fn containment(&self) -> Contain {
+        self.contain.unwrap_or(self.programs.contain)
     }
 
     /// True for the built-in backend, which runs in this process.

@@ -6,10 +6,14 @@ mod calls;
 mod channel_script;
 mod client_settings;
 mod compressed;
+#[cfg(target_os = "linux")]
+mod containment;
 mod demo;
 mod era;
 mod era_changes;
 pub(crate) mod eras;
+#[cfg(target_os = "linux")]
+mod escapes;
 mod extensions;
 mod first_calls;
 mod http;

@@ -7,6 +7,7 @@ mod formats;
 mod former_names;
 mod key_tables;
 mod precedence;
+mod programs;
 mod snippets;
 
 use std::path::Path;

@@ -180,8 +180,8 @@ impl ServerTransport {
         let BackendContext { environment, spawner, tasks, fence, budget, .. } = &self.context;
         let client = self.client.as_ref().map_err(Clone::clone)?;
         let account = budget.server(self.spec.id.as_str());
-        let (backend, late) = (&self.spec.id, &self.late_streams);
-        Ok(Connector { backend, environment, spawner, client, tasks, late, output, fence, account })
+        let (spec, late) = (&*self.spec, &self.late_streams);
+        Ok(Connector { backend: &spec.id, spec, environment, spawner, client, tasks, late, output, fence, account })
     }
 
     /// The transport `to` for a connection of this caller; `None` is the gateway itself.

@@ -157,6 +157,7 @@ fn ready(spec: &BackendSpec) -> BackendStatus {
         restarts: 0,
         output: Vec::new(),
         advice: None,
+        containment: None,
         warnings: Vec::new(),
     }
 }

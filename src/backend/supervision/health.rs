@@ -204,6 +204,7 @@ impl Health {
             restarts: condition.restarts,
             output,
             advice,
+            containment: None,
             warnings: is_noisy.then(|| STRAY_OUTPUT.to_owned()).into_iter().collect(),
         }
     }

@@ -199,7 +199,12 @@ impl Supervisor {
 
     /// The status of all backends, in configured order. The catalog fills in the counts.
     pub fn status(&self) -> Vec<BackendStatus> {
-        self.members.load().iter().map(|member| member.backend.status(&member.spec)).collect()
+        let BackendContext { environment, spawner, .. } = &self.context;
+        let status = |member: &Arc<StartedBackend>| BackendStatus {
+            containment: transport::contained(&member.spec, environment, spawner),
+            ..member.backend.status(&member.spec)
+        };
+        self.members.load().iter().map(status).collect()
     }
 
     /// Waits at most `patience` until the first start of every backend has ended, well or not. Returns true if all

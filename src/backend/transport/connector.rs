@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{http, output_tail::OutputTail, stdio::spawner::Spawner};
 use crate::{
     backend::task_group::TaskGroup,
-    model::BackendId,
+    model::{BackendId, BackendSpec},
     support::{Account, Fence},
 };
 
@@ -13,6 +13,8 @@ use crate::{
 pub(crate) struct Connector<'a> {
     /// The backend, for logs.
     pub(crate) backend: &'a BackendId,
+    /// Its configuration. The transport that is connected may be another one.
+    pub(crate) spec: &'a BackendSpec,
     /// The gateway's environment, of which children see a part.
     pub(crate) environment: &'a BTreeMap<String, String>,
     /// Starts processes.

@@ -1,9 +1,14 @@
 //! A server that is a child process and speaks on its standard input and output (all versions, transports: stdio): the way
 //! of a message to it and from it. Knows nothing of how a process is started and ended.
 
+mod cgroup;
+mod container;
+mod containment;
 pub(crate) mod environment;
+mod privileged;
 mod process;
 mod program_file;
+mod report;
 pub(crate) mod spawner;
 
 use std::{
@@ -20,6 +25,7 @@ use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::process::{ChildStreams, Process};
+pub(crate) use self::report::contained;
 use super::{
     connector::Connector,
     interface::{Exchange, Incoming, RequestTerms, ServerLocation, Transport, TransportError, UnansweredCalls},
@@ -89,7 +95,7 @@ struct Writer {
 pub(crate) fn connect(with: &Connector<'_>, spec: &StdioSpec) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
     let Connector { backend, output, environment, spawner, tasks, ref account, .. } = *with;
     let environment = environment::of_child(environment, &spec.env);
-    let (process, streams) = Process::start((backend, output), (spawner, spec), &environment)?;
+    let (process, streams) = Process::start((with.spec, output), (spawner, spec), environment)?;
     let ChildStreams { input: stdin, output: stdout } = streams;
     let (input, pending) = Input::new(stdin, account.clone());
     let (exited, exit) = watch::channel(None);

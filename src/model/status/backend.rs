@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::empty_list::EmptyList;
+use crate::model::ContainmentStatus;
 
 /// One backend.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -49,6 +50,9 @@ pub struct BackendStatus {
     /// Advice for a server that failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub advice: Option<String>,
+    /// The containment of its programs; `None` for a server that is no program.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub containment: Option<ContainmentStatus>,
     /// Faults of the server that do its clients no harm.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub warnings: Vec<String>,

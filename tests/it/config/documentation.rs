@@ -147,7 +147,7 @@ fn loaded(table: &str, name: &str, value: Option<&str>) -> Result<String, String
     let is_backend = table == "servers.x";
     let reached = match (name, value.unwrap_or_default()) {
         (name, _) if !is_backend || ["command", "url", "builtin"].contains(&name) => "",
-        ("args" | "env" | "cwd", _) | ("type" | "transport", "\"stdio\"") => "command = \"run\"",
+        ("args" | "env" | "cwd" | "contain", _) | ("type" | "transport", "\"stdio\"") => "command = \"run\"",
         ("type" | "transport", "\"ws\"" | "\"websocket\"") => "url = \"wss://server.test/mcp\"",
         ("auth", "\"client-credentials\"") => {
             "url = \"https://server.test/mcp\"\nclient_id = \"a\"\nclient_secret = \"b\""

@@ -403,6 +403,7 @@ fn status() -> Status {
         restarts: 0,
         output: Vec::new(),
         advice: None,
+        containment: None,
         warnings: Vec::new(),
     };
     let session = |user: &str, client: &str| SessionStatus {

@@ -11,7 +11,7 @@ use std::{
 
 use nix::{
     sys::signal::{Signal, killpg},
-    unistd::Pid,
+    unistd::{Pid, User},
 };
 use socket2::SockRef;
 use tokio::{
@@ -23,7 +23,9 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{program_file, spawner::Spawner};
+use super::{
+    cgroup::ProgramGroup, container::ProgramContainer, containment::Containment, program_file, report, spawner::Spawner,
+};
 use crate::{
     backend::{
         error::StartError,
@@ -32,7 +34,7 @@ use crate::{
             output_tail::{MAX_LINE, OutputTail},
         },
     },
-    model::{BackendId, StdioSpec, status::OutputStream},
+    model::{BackendId, BackendSpec, StdioSpec, status::OutputStream},
     support::Secret,
 };
 
@@ -45,6 +47,9 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Time for which the output of a child is read after its end, if something else holds it open.
 const LEFT_OPEN: Duration = Duration::from_millis(1500);
 
+/// Time for a container to be removed.
+const REMOVAL: Duration = Duration::from_secs(10);
+
 /// The path on which a program is looked for if its environment has none.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
@@ -55,8 +60,16 @@ pub(super) struct Process {
     stderr: ChildStderr,
     group: Group,
     output: OutputTail,
+    around: AroundProgram,
     /// The process ends with the thread that started it.
     _spawner: Spawner,
+}
+
+/// Things that are made for one program, and end with it.
+#[derive(Default)]
+struct AroundProgram {
+    group: Option<ProgramGroup>,
+    container: Option<ProgramContainer>,
 }
 
 /// The gateway's ends of a child's standard input and output.
@@ -74,25 +87,37 @@ struct Group(Option<Pid>);
 impl Process {
     /// Starts the program in a process group of its own.
     pub(super) fn start(
-        (backend, output): (&BackendId, &OutputTail),
-        (spawner, spec): (&Spawner, &StdioSpec),
-        environment: &BTreeMap<String, Secret>,
+        (server, output): (&BackendSpec, &OutputTail),
+        (spawner, program): (&Spawner, &StdioSpec),
+        mut environment: BTreeMap<String, Secret>,
     ) -> Result<(Self, ChildStreams), StartError> {
+        let contained = Containment::decide(server, program, &environment, spawner.means());
+        let Containment { mut plan, user, status } = contained.map_err(StartError::NoCommand)?;
+        let (around, program) = AroundProgram::make(server, program, (&environment, spawner))?;
+        plan.group = around.group.as_ref().map(|group| group.folder().to_owned());
+        let (backend, spec) = (&server.id, &program);
+        if let Some(user) = &user {
+            at_home_of(user, spec, &mut environment);
+        }
         if let Some(cwd) = &spec.cwd {
             program_file::check_folder(cwd).map_err(StartError::NoCommand)?;
         }
         let path = environment.get("PATH").map_or(DEFAULT_PATH, |path| path.expose());
         program_file::check(spec, path).map_err(StartError::NoCommand)?;
-        let mut command = spawner.command(&spec.command);
+        let mut command = spawner.command(&spec.command, &plan);
         command.args(&spec.args).env_clear();
+        let folder = spec.cwd.as_ref().or(user.as_ref().map(|user| &user.dir));
+        if let Some(user) = user.as_ref().filter(|_| !spawner.has_launcher()) {
+            command.uid(user.uid.as_raw()).gid(user.gid.as_raw());
+        }
         command.envs(environment.iter().map(|(name, value)| (name, value.expose())));
         let (streams, [stdin, stdout]) = ChildStreams::new().map_err(|error| {
             StartError::Unreachable(format!("the command `{}` cannot be given input and output: {error}", spec.command))
         })?;
         command.stdin(stdin).stdout(stdout).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
-        if let Some(cwd) = &spec.cwd {
-            command.current_dir(cwd);
+        if let Some(folder) = folder {
+            command.current_dir(folder);
         }
         let started = spawner.spawn(command);
         let mut child = started.map_err(|error| {
@@ -103,9 +128,10 @@ impl Process {
         let Some(stderr) = child.stderr.take() else {
             return Err(StartError::Unreachable("the child has no standard error".to_owned()));
         };
-        tracing::info!(server = %backend, command = spec.command, pid = pid.map(Pid::as_raw), "process started");
-        let process =
-            Self { backend: backend.clone(), child, stderr, group, output: output.clone(), _spawner: spawner.clone() };
+        let contained = report::logged(backend, &status);
+        tracing::info!(server = %backend, command = spec.command, pid = pid.map(Pid::as_raw), contained, "process started");
+        let (backend, output) = (backend.clone(), output.clone());
+        let process = Self { backend, child, stderr, group, output, around, _spawner: spawner.clone() };
         Ok((process, streams))
     }
 
@@ -118,7 +144,7 @@ impl Process {
         (stop, unanswered): (CancellationToken, UnansweredCalls),
         exited: watch::Sender<Option<String>>,
     ) {
-        let Self { backend, mut child, stderr, mut group, output: printed, _spawner } = self;
+        let Self { backend, mut child, stderr, mut group, output: printed, around, _spawner } = self;
         let over = CancellationToken::new();
         let live = async {
             let status = tokio::select! {
@@ -145,6 +171,7 @@ impl Process {
         let reading = until_late(&over, keep(&printed, stderr, &backend));
         let (text, _, ()) = tokio::join!(live, over.run_until_cancelled(writer), reading);
         exited.send_replace(Some(text));
+        around.end().await;
         tokio::select! {
             // its reader has come to the end
             () = stop.cancelled() => {}
@@ -152,6 +179,50 @@ impl Process {
                 let _ = SockRef::from(output.as_ref()).shutdown(Shutdown::Read);
             }
         }
+    }
+}
+
+/// Gives a program the variables and, unless it has one of its own, the working directory of its user.
+fn at_home_of(user: &User, program: &StdioSpec, environment: &mut BTreeMap<String, Secret>) {
+    let home = user.dir.display().to_string();
+    for (name, value) in [("HOME", &home), ("USER", &user.name), ("LOGNAME", &user.name)] {
+        if !program.env.contains_key(name) {
+            environment.insert(name.to_owned(), Secret::new(value.as_str()));
+        }
+    }
+    // folders of the gateway's own user
+    environment.retain(|name, _| !name.starts_with("XDG_") || program.env.contains_key(name));
+}
+
+// === impl AroundProgram ===
+
+impl AroundProgram {
+    /// Makes what the configuration asks for, and the command within it.
+    fn make(
+        server: &BackendSpec,
+        program: &StdioSpec,
+        (environment, spawner): (&BTreeMap<String, Secret>, &Spawner),
+    ) -> Result<(Self, StdioSpec), StartError> {
+        if let Some(image) = &server.container {
+            let made = ProgramContainer::new(server, (program, image), environment);
+            let (container, program) = made.map_err(StartError::NoCommand)?;
+            return Ok((Self { container: Some(container), group: None }, program));
+        }
+        let is_limited = server.memory.or(server.processes).or(server.cpu).is_some();
+        let groups = spawner.means().groups();
+        let group = match groups {
+            Ok(groups) if is_limited => Some(groups.group(server).map_err(|error| {
+                StartError::Unreachable(format!("the cgroup of the program cannot be made: {error}"))
+            })?),
+            _ => None,
+        };
+        Ok((Self { group, container: None }, program.clone()))
+    }
+
+    /// Ends what the program left behind.
+    async fn end(self) {
+        let Some(container) = self.container else { return };
+        let _ = timeout(REMOVAL, container.removal().status()).await;
     }
 }
 

@@ -1,22 +1,29 @@
 //! The thread that starts programs. The kernel ends a program with the thread that started it, so that one lives as long as anybody
 //! holds it, and those are the running programs too. Knows nothing of what they are.
 
-use std::{io, path::Path, sync::mpsc, thread};
+use std::{
+    io,
+    path::Path,
+    sync::{Arc, OnceLock, mpsc},
+    thread,
+};
 
 use tokio::{
     process::{Child, Command},
     runtime::Handle,
 };
 
-use crate::support::launcher;
+use super::containment::ContainmentMeans;
+use crate::support::launcher::{self, LaunchPlan};
 
 /// Starts programs. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Spawner {
     /// The launcher, which ends its program with this process; `None` where there is none.
-    launcher: Option<std::sync::Arc<Path>>,
+    launcher: Option<Arc<Path>>,
     /// `None` if there is no thread: then programs are started where they are asked for.
     jobs: Option<mpsc::Sender<SpawnJob>>,
+    means: Arc<OnceLock<ContainmentMeans>>,
 }
 
 type SpawnJob = Box<dyn FnOnce() + Send>;
@@ -32,19 +39,34 @@ impl Spawner {
                 job();
             }
         });
-        Self { launcher: launcher.map(Into::into), jobs: thread.is_ok().then_some(jobs) }
+        Self { launcher: launcher.map(Into::into), jobs: thread.is_ok().then_some(jobs), means: Arc::default() }
     }
 
-    /// A command that runs this program.
-    pub(crate) fn command(&self, program: &str) -> Command {
+    /// A command that runs this program, after the launcher has given up what `plan` says.
+    pub(crate) fn command(&self, program: &str, plan: &LaunchPlan) -> Command {
         match &self.launcher {
             None => Command::new(program),
             Some(launcher) => {
                 let mut command = Command::new(&**launcher);
-                command.args(launcher::arguments(program.as_ref()));
+                command.args(launcher::arguments(program.as_ref(), plan));
                 command
             }
         }
+    }
+
+    /// True if programs are started by the launcher.
+    pub(crate) fn has_launcher(&self) -> bool {
+        self.launcher.is_some()
+    }
+
+    /// The means of this machine. Tried once; that takes some milliseconds.
+    pub(crate) fn means(&self) -> &ContainmentMeans {
+        self.means.get_or_init(|| ContainmentMeans::find(self.launcher.as_deref()))
+    }
+
+    /// The same, as far as it was tried.
+    pub(crate) fn known_means(&self) -> Option<&ContainmentMeans> {
+        self.means.get()
     }
 
     /// Starts a program. Must be called on a tokio runtime.

@@ -1,0 +1,154 @@
+//! A program in a container: the command that runs it there, and the one that removes what is left. Knows nothing of how processes are
+//! started.
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    process::Stdio,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use tokio::process::Command;
+
+use crate::{
+    model::{BackendSpec, StdioSpec},
+    support::Secret,
+};
+
+/// The programs that run containers; the first that is there is used.
+const ENGINES: [&str; 2] = ["podman", "docker"];
+
+/// Number of the next container of this process.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// A program that runs containers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ContainerEngine(String);
+
+/// The container of one program.
+#[derive(Debug)]
+pub(super) struct ProgramContainer {
+    engine: ContainerEngine,
+    name: String,
+    environment: BTreeMap<String, Secret>,
+}
+
+// === impl ContainerEngine ===
+
+impl ContainerEngine {
+    /// The engine in the `PATH` of this environment.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub(super) fn find(environment: &BTreeMap<String, Secret>) -> Result<Self, String> {
+        let path = environment.get("PATH").map_or("/bin:/usr/bin", |path| path.expose());
+        let place =
+            |name: &&str| path.split(':').map(|folder| Path::new(folder).join(name)).find(|file| file.is_file());
+        let engine = ENGINES.iter().find_map(place);
+        engine.map(|file| Self(file.display().to_string())).ok_or_else(|| {
+            "`container` needs `podman` or `docker`, and neither is in PATH: install podman, or remove `container`"
+                .to_owned()
+        })
+    }
+}
+
+// === impl ProgramContainer ===
+
+impl ProgramContainer {
+    /// A container for a program of this server, and the command that runs `program` in `image`. Values of variables are no
+    /// arguments of it: those can be read by everybody.
+    pub(super) fn new(
+        spec: &BackendSpec,
+        (program, image): (&StdioSpec, &str),
+        environment: &BTreeMap<String, Secret>,
+    ) -> Result<(Self, StdioSpec), String> {
+        let engine = ContainerEngine::find(environment)?;
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("lockkeeper-{}-{}-{number}", spec.id, std::process::id());
+        let mut args: Vec<String> = ["run", "--rm", "--interactive", "--security-opt", "no-new-privileges", "--name"]
+            .map(str::to_owned)
+            .to_vec();
+        args.push(name.clone());
+        for variable in program.env.keys() {
+            args.extend(["--env".to_owned(), variable.clone()]);
+        }
+        if let Some(cwd) = &program.cwd {
+            args.extend(["--workdir".to_owned(), cwd.display().to_string()]);
+        }
+        let core = spec.core.unwrap_or(0);
+        args.push(format!("--ulimit=core={core}"));
+        args.extend(spec.open_files.map(|files| format!("--ulimit=nofile={files}")));
+        args.extend(spec.memory.map(|bytes| format!("--memory={bytes}")));
+        args.extend(spec.processes.map(|number| format!("--pids-limit={number}")));
+        args.extend(spec.cpu.map(|percent| format!("--cpus={}.{:02}", percent / 100, percent % 100)));
+        args.extend([image.to_owned(), program.command.clone()]);
+        args.extend(program.args.iter().cloned());
+        let command = StdioSpec { command: engine.0.clone(), args, env: program.env.clone(), cwd: None };
+        Ok((Self { engine, name, environment: environment.clone() }, command))
+    }
+
+    /// The command that ends and removes it.
+    pub(super) fn removal(&self) -> Command {
+        let mut command = Command::new(&self.engine.0);
+        command.args(["rm", "--force", &self.name]).env_clear();
+        command.envs(self.environment.iter().map(|(name, value)| (name, value.expose())));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::model::{BackendId, TransportSpec};
+
+    fn environment(engines: &[&str]) -> (tempfile::TempDir, BTreeMap<String, Secret>) {
+        let folder = tempfile::tempdir().unwrap();
+        for engine in engines {
+            fs::write(folder.path().join(engine), "").unwrap();
+        }
+        let path = Secret::new(folder.path().to_str().unwrap());
+        (folder, BTreeMap::from([("PATH".to_owned(), path)]))
+    }
+
+    #[test]
+    fn the_values_of_variables_are_no_arguments_and_limits_are_the_containers() {
+        let (_folder, environment) = environment(&["docker"]);
+        let env = BTreeMap::from([("API_KEY".to_owned(), Secret::new("hidden"))]);
+        let program = StdioSpec { command: "server".to_owned(), args: vec!["-v".to_owned()], env, cwd: None };
+        let id = BackendId::parse("files").unwrap();
+        let spec = BackendSpec {
+            memory: Some(64 << 20),
+            processes: Some(10),
+            cpu: Some(150),
+            open_files: Some(99),
+            ..BackendSpec::new(id, TransportSpec::Stdio(program.clone()))
+        };
+        let (container, command) = ProgramContainer::new(&spec, (&program, "node:24"), &environment).unwrap();
+        let line = command.args.join(" ");
+        assert!(command.command.ends_with("/docker"), "{}", command.command);
+        assert!(line.starts_with("run --rm --interactive --security-opt no-new-privileges --name lockkeeper-files-"));
+        assert!(
+            line.ends_with(
+                "--env API_KEY --ulimit=core=0 --ulimit=nofile=99 --memory=67108864 --pids-limit=10 --cpus=1.50 \
+                 node:24 server -v"
+            ),
+            "{line}"
+        );
+        assert!(!line.contains("hidden"));
+        assert!(line.contains(&container.name));
+        let (other, _) = ProgramContainer::new(&spec, (&program, "node:24"), &environment).unwrap();
+        assert_ne!(container.name, other.name, "two users have containers of their own");
+    }
+
+    #[test]
+    fn podman_goes_before_docker_and_without_both_the_reason_names_them() {
+        let (_folder, both) = environment(&["docker", "podman"]);
+        assert!(ContainerEngine::find(&both).unwrap().0.ends_with("/podman"));
+        let why = ContainerEngine::find(&environment(&[]).1).unwrap_err();
+        assert!(why.contains("`podman` or `docker`"), "{why}");
+    }
+}

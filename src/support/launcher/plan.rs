@@ -1,0 +1,73 @@
+//! What a launcher gives up before it becomes a program, as one of its arguments. Holds paths and names, and no secret: arguments can be
+//! read by every program.
+
+use std::{fmt, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// Everything that a launcher gives up.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaunchPlan {
+    /// The user that it becomes.
+    pub run_as: Option<String>,
+    /// True if it gives up all capabilities, and the way to new ones.
+    pub unprivileged: bool,
+    /// Places over which something empty is mounted, in a namespace of its own.
+    pub hidden: Option<HiddenPlaces>,
+    /// The Landlock domain that it enters.
+    pub domain: Option<LandlockDomain>,
+    /// The most open files.
+    pub open_files: Option<usize>,
+    /// The largest memory dump in bytes; `None`: there is none.
+    pub core: Option<usize>,
+    /// The folder of the cgroup that it joins.
+    pub group: Option<PathBuf>,
+}
+
+/// A Landlock domain. Each keeps a program from the memory of processes outside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LandlockDomain {
+    /// Also from signals to them and from their abstract sockets. Files are not its subject, so programs may mount.
+    Scopes,
+    /// It handles a single right of files and grants that everywhere: kernels before 6.12 need one. No program in it can mount.
+    OneRight,
+    /// It grants everything around these places. No program in it can mount.
+    Around(HiddenPlaces),
+}
+
+/// Places that a program does not see. What is not there is passed over.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HiddenPlaces {
+    /// The data folder.
+    pub folder: Option<PathBuf>,
+    /// Folders within it that the program sees all the same.
+    pub handed: Vec<PathBuf>,
+    /// Files elsewhere: the configuration, and those that it names as secrets.
+    pub files: Vec<PathBuf>,
+}
+
+/// A reason for which a program is not started: nothing that was asked for may be missing.
+#[cfg(target_os = "linux")]
+pub(super) type LaunchFault = String;
+
+// === impl HiddenPlaces ===
+
+impl fmt::Debug for HiddenPlaces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { folder, handed, files } = self;
+        write!(f, "HiddenPlaces({folder:?} without {} folders, {} files)", handed.len(), files.len())
+    }
+}
+
+// === impl LaunchPlan ===
+
+impl LaunchPlan {
+    pub(super) fn to_text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux has a launcher"))]
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+}
