@@ -15,6 +15,7 @@ pub mod backend;
 mod client_entry;
 mod client_file;
 pub mod clients;
+mod command_line;
 mod configuration;
 mod database;
 mod dialect;
@@ -58,6 +59,7 @@ mod unnamed_files;
 
 pub use self::{
     clients::ClientsConfig,
+    command_line::{CommandLineOptions, SingleServer},
     configuration::{Config, ConfigSource, DEFAULT_LISTEN},
     database::{DatabasePlace, DatabaseUrl, MasterKeyPlace},
     environment::Environment,
@@ -65,10 +67,7 @@ pub use self::{
     http::HttpConfig,
     imported_file::{ImportedFile, ImportedInput, ImportedKey, ImportedServer},
     inputs::{InputKind, OpenInput},
-    load::{
-        CommandLineOptions, DataPlaces, SingleServer, data_folder, data_places, is_of_another_program, load,
-        open_inputs, source,
-    },
+    load::{DataPlaces, data_folder, data_places, is_of_another_program, load, open_inputs, source},
     log::{LogConfig, LogFormat},
     login::parse_issuer,
     problem::{ConfigPlace, ConfigProblem, ConfigProblems},

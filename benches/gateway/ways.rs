@@ -189,10 +189,10 @@ async fn tls_ways(
         parts.push(nginx);
     }
     let config = format!(
-        "[tls]\ncert_file = {:?}\nkey_file = {:?}\nhttp_listen = \"127.0.0.1:{}\"\n\
+        "[tls]\ncert_file = '{}'\nkey_file = '{}'\nhttp_listen = \"127.0.0.1:{}\"\n\
          [servers.fast]\nurl = \"http://127.0.0.1:{backend}/mcp\"\n",
-        certificate.pem,
-        certificate.key,
+        certificate.pem.display(),
+        certificate.key.display(),
         free_port()?
     );
     fs::write(folder.join("lockkeeper.toml"), config)?;

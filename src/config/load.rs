@@ -3,7 +3,6 @@
 
 use std::{
     cell::RefCell,
-    collections::BTreeMap,
     fs, io,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
@@ -12,6 +11,7 @@ use std::{
 use super::{
     backend,
     client_file::ClientFile,
+    command_line::{CommandLineOptions, SingleServer},
     configuration::{Config, ConfigSource, DEFAULT_LISTEN},
     database::{DatabasePlace, MasterKeyPlace},
     environment::Environment,
@@ -21,7 +21,7 @@ use super::{
     files, former_names,
     http::HttpConfig,
     inputs::{self, OpenInput},
-    log::{self, LogConfig, LogFormat},
+    log::{self, LogConfig},
     problem::{ConfigPlace, ConfigProblem, ConfigProblems},
     programs,
     public_url::PublicUrl,
@@ -30,53 +30,12 @@ use super::{
     text_file::text_of,
     tls::{self, TLS_LISTEN, TlsOptions},
     tree::Document,
-    unnamed_files::{UnnamedFiles, folder_in_place},
+    unnamed_files::folder_in_place,
 };
-use crate::{
-    model::{BackendSpec, MAX_NESTING, NESTING, Naming, TlsSpec, TrustedProxies, nesting},
-    support::Secret,
-};
+use crate::model::{BackendSpec, MAX_NESTING, NESTING, Naming, TlsSpec, TrustedProxies, nesting};
 
 /// Maximum size of a configuration file, in bytes.
 const LONGEST: u64 = 4 << 20;
-
-/// Options of the command line. A field is `None` if the option is absent.
-#[derive(Debug, Clone, Default)]
-pub struct CommandLineOptions {
-    /// `--config`.
-    pub config: Option<PathBuf>,
-    /// `--listen`.
-    pub listen: Option<String>,
-    /// The address of the listening socket that the service manager passed, which takes the place of any other.
-    pub inherited: Option<SocketAddr>,
-    /// `--data-dir`.
-    pub data_dir: Option<PathBuf>,
-    /// `--domain`.
-    pub domains: Vec<String>,
-    /// `--public-url`.
-    pub public_url: Option<String>,
-    /// `--log`.
-    pub log: Option<String>,
-    /// `--log-format`.
-    pub log_format: Option<LogFormat>,
-    /// A single server.
-    pub single: Option<SingleServer>,
-    /// The text of the configuration file, instead of what is stored there.
-    pub draft: Option<String>,
-    /// What a person has answered for `${input:…}`, by name.
-    pub inputs: BTreeMap<String, Secret>,
-    /// The files that are read without being named.
-    pub unnamed: UnnamedFiles,
-}
-
-/// A single server from the command line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SingleServer {
-    /// Command after `--`; not empty.
-    Command(Vec<String>),
-    /// `--url`.
-    Url(String),
-}
 
 /// Places of the gateway's data.
 #[derive(Debug, Clone)]

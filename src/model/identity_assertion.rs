@@ -46,6 +46,7 @@ pub enum AssertedRights {
 
 impl AssertedRights {
     /// The same where a claim that is missing means that there is nothing to say, as at a login.
+    #[must_use]
     pub fn complete(self) -> Self {
         let (Self::Known(rights) | Self::Partial(rights)) = self;
         Self::Known(rights)

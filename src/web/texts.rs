@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(span(Duration::from_mins(90)), "1 hour");
         assert_eq!(span(Duration::from_hours(180 * 24)), "180 days");
         assert_eq!(span_left(Duration::from_hours(72) - Duration::from_mins(5)), "3 days");
-        assert_eq!(span_left(Duration::from_mins(60) - Duration::from_secs(1)), "1 hour");
+        assert_eq!(span_left(Duration::from_hours(1) - Duration::from_secs(1)), "1 hour");
         assert_eq!(ago(Duration::from_secs(59)), "just now");
         assert_eq!(ago(Duration::from_mins(5)), "5 minutes ago");
     }
