@@ -62,7 +62,7 @@ impl Hosts {
             return Ok(());
         }
         if PROBES.contains(&path) {
-            if !self.has_logged_probe.swap(true, Ordering::Relaxed) {
+            if !is_address(name) && !self.has_logged_probe.swap(true, Ordering::Relaxed) {
                 let host = printable_name(host, MAX_NAME);
                 tracing::info!(%host, "answered a probe by a name that is not this gateway's: other requests by it get 421");
             }
