@@ -55,30 +55,12 @@ fn texts(status: &ContainmentStatus) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{
-        Mechanism,
-        status::{BackendState, OfferCounts},
-    };
+    use crate::model::{Mechanism, status::BackendState};
 
     fn program(id: &str, level: &str, protections: Vec<crate::model::ProtectionState>) -> BackendStatus {
         BackendStatus {
-            id: id.to_owned(),
-            transport: "stdio".to_owned(),
-            protocol_version: None,
-            era: None,
-            lacks: Vec::new(),
-            notices: Vec::new(),
-            server: None,
-            state: BackendState::Ready,
-            counts: OfferCounts::default(),
-            no_tools: None,
-            left_out: Vec::new(),
-            sessions: 0,
-            restarts: 0,
-            output: Vec::new(),
-            advice: None,
             containment: Some(ContainmentStatus { level: level.to_owned(), protections }),
-            warnings: Vec::new(),
+            ..BackendStatus::new(id.to_owned(), "stdio", BackendState::Ready)
         }
     }
 

@@ -20,7 +20,7 @@ use crate::{
     mcp::{Server, hearers::Announcer},
     model::{
         BackendSpec, Requester, UserId,
-        status::{BackendState, BackendStatus, OfferCounts},
+        status::{BackendState, BackendStatus},
     },
 };
 
@@ -141,25 +141,7 @@ impl Backend {
 
 /// The status of a backend that needs no start.
 fn ready(spec: &BackendSpec) -> BackendStatus {
-    BackendStatus {
-        id: spec.id.to_string(),
-        transport: spec.transport.name().to_owned(),
-        protocol_version: None,
-        era: None,
-        lacks: Vec::new(),
-        notices: Vec::new(),
-        server: None,
-        state: BackendState::Ready,
-        counts: OfferCounts::default(),
-        no_tools: None,
-        left_out: Vec::new(),
-        sessions: 0,
-        restarts: 0,
-        output: Vec::new(),
-        advice: None,
-        containment: None,
-        warnings: Vec::new(),
-    }
+    BackendStatus::new(spec.id.to_string(), spec.transport.name(), BackendState::Ready)
 }
 
 /// The server with the gateway's own token, if it has client credentials there.

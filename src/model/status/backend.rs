@@ -157,6 +157,29 @@ pub struct OfferCounts {
 // === impl BackendStatus ===
 
 impl BackendStatus {
+    /// One of which nothing more is known yet.
+    pub fn new(id: String, transport: &str, state: BackendState) -> Self {
+        Self {
+            id,
+            transport: transport.to_owned(),
+            protocol_version: None,
+            era: None,
+            lacks: Vec::new(),
+            notices: Vec::new(),
+            server: None,
+            state,
+            counts: OfferCounts::default(),
+            no_tools: None,
+            left_out: Vec::new(),
+            sessions: 0,
+            restarts: 0,
+            output: Vec::new(),
+            advice: None,
+            containment: None,
+            warnings: Vec::new(),
+        }
+    }
+
     /// Notes what it offers, and why it offers no tools.
     pub fn offers(&mut self, counts: OfferCounts, no_tools: Option<EmptyList>) {
         self.counts = counts;

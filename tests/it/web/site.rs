@@ -388,23 +388,9 @@ async fn make_key(oauth: &OAuth, name: &str, (user, rights): (Option<&str>, Righ
 
 fn status() -> Status {
     let backend = |id: &str, state| BackendStatus {
-        id: id.to_owned(),
-        transport: "stdio".to_owned(),
-        protocol_version: None,
-        era: None,
-        lacks: Vec::new(),
-        notices: Vec::new(),
-        server: None,
-        state,
         counts: OfferCounts { tools: 11, prompts: 0, resources: 1 },
-        no_tools: None,
-        left_out: Vec::new(),
         sessions: 1,
-        restarts: 0,
-        output: Vec::new(),
-        advice: None,
-        containment: None,
-        warnings: Vec::new(),
+        ..BackendStatus::new(id.to_owned(), "stdio", state)
     };
     let session = |user: &str, client: &str| SessionStatus {
         id: Some("01234567".to_owned()),
