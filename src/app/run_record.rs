@@ -100,9 +100,9 @@ impl RunRecord {
         DataLock::holder(&self.data_dir) == Some(self.pid)
     }
 
-    /// True if the process that wrote it still has the lock, also as another user.
+    /// True if a gateway has the lock, also as another user.
     pub fn is_locked(&self) -> bool {
-        self.is_live() || DataLock::is_held(&self.data_dir)
+        DataLock::is_held(&self.data_dir)
     }
 
     /// True if a gateway reads this configuration file.
