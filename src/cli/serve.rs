@@ -333,7 +333,7 @@ impl StartMessage<'_> {
     fn next_steps(&self, url: &str, style: Style) -> String {
         let own = match self.source {
             ConfigSource::Demo => {
-                "lockkeeper add NAME -- COMMAND… here, or lockkeeper add NAME URL: it is served at once".to_owned()
+                "lockkeeper add NAME COMMAND…, or lockkeeper add NAME URL: it is served at once".to_owned()
             }
             ConfigSource::Named(file) => {
                 format!("`lockkeeper check --config {}` tests them, `lockkeeper status` shows them", file.display())
@@ -389,7 +389,7 @@ mod tests {
 
         1. Connect a client   claude mcp add --transport http lockkeeper http://127.0.0.1:8080/mcp
         2. Log in             the client opens your browser: paste the API key there, then approve
-        3. Your servers       lockkeeper add NAME -- COMMAND… here, or lockkeeper add NAME URL: it is served at once
+        3. Your servers       lockkeeper add NAME COMMAND…, or lockkeeper add NAME URL: it is served at once
         "#);
     }
 

@@ -445,7 +445,7 @@ impl Loader<'_> {
 fn no_servers(path: &Path, other_projects: &[String]) -> ConfigProblem {
     let place = ConfigPlace::WholeFile(path.display().to_string());
     if other_projects.is_empty() {
-        let advice = "add one: `lockkeeper add NAME -- COMMAND…`; for the demonstration: `[servers.demo]` with \
+        let advice = "add one: `lockkeeper add NAME COMMAND…`; for the demonstration: `[servers.demo]` with \
                       `builtin = \"demo\"`";
         return ConfigProblem::new(place, "the file has no servers, or none that is enabled").advise(advice);
     }
