@@ -263,7 +263,14 @@ impl Connection {
         }
         let before = self.entry.state();
         let state = self.state(&exchange, before);
-        if state != before && self.entry.enter(state, now).is_err() {
+        let entered = match (before, state) {
+            _ if before == state => Ok(()),
+            // a reader that takes a byte now and then is as slow as one that takes none
+            (ConnectionState::Request, ConnectionState::Stalled)
+            | (ConnectionState::Stalled, ConnectionState::Request) => self.entry.enter_within_request(state),
+            _ => self.entry.enter(state, now),
+        };
+        if entered.is_err() {
             return DriverStep::End(ConnectionEnd::Evicted);
         }
         if self.blocked_until().is_some_and(|until| until <= now) {

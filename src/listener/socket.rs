@@ -17,6 +17,11 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 #[cfg(target_os = "linux")]
 const USER_TIMEOUT: Duration = Duration::from_secs(90);
 
+/// Bytes that the kernel takes ahead of what it may send. Without a bound it takes megabytes for a peer that reads nothing:
+/// memory that no budget counts, and time to copy them.
+#[cfg(target_os = "linux")]
+const MAX_UNSENT: u32 = 32 * 1024;
+
 /// Source of connections: a listening socket, or streams in memory.
 pub trait Accept {
     /// The byte stream of a connection.
@@ -56,7 +61,10 @@ fn set_options(stream: &TcpStream) -> io::Result<()> {
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_TIME).with_interval(KEEPALIVE_INTERVAL);
     socket.set_tcp_keepalive(&keepalive)?;
     #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
+    {
+        socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
+        socket.set_tcp_notsent_lowat(MAX_UNSENT)?;
+    }
     Ok(())
 }
 
@@ -75,5 +83,25 @@ mod tests {
         assert!(socket.keepalive().unwrap());
         #[cfg(target_os = "linux")]
         assert_eq!(socket.tcp_user_timeout().unwrap(), Some(USER_TIMEOUT));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_kernel_takes_little_for_a_peer_that_reads_nothing() {
+        let mut listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        client.set_recv_buffer_size(4096).unwrap();
+        let address = listener.local_addr().unwrap();
+        let connect = tokio::task::spawn_blocking(move || {
+            client.connect(&address.into()).unwrap();
+            client
+        });
+        let (accepted, _client) = tokio::join!(Accept::accept(&mut listener), connect);
+        let (stream, _) = accepted.unwrap();
+        let mut taken = 0;
+        while let Ok(bytes) = stream.try_write(&[0; 16 * 1024]) {
+            taken += bytes;
+        }
+        assert!(taken > 0 && taken <= 4 * MAX_UNSENT as usize, "{taken}");
     }
 }

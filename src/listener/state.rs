@@ -11,7 +11,7 @@ pub(super) enum ConnectionState {
     Body,
     /// A request is handled or its response is sent. A response that streams stays here until its body has ended.
     Request,
-    /// The client takes none of the bytes of a response that wait for it.
+    /// The client takes none of the bytes of a response that wait for it. The time is that of the request.
     Stalled,
     /// The response is sent, and what remains of the body is read and discarded.
     Draining,
@@ -50,6 +50,10 @@ impl ConnectionState {
 
     /// The place of a head or body that has just begun in the order of [`Self::eviction_rank`]: after idle connections.
     pub(super) const RECENT_RANK: Option<u8> = Some(4);
+
+    /// The place of a stalled response in this order, if it began long ago and its user, or nobody, has many connections:
+    /// before idle connections, which others would lose to readers that read nothing.
+    pub(super) const LATE_RANK: Option<u8> = Some(2);
 
     /// The order in which connections are closed to make room, lowest first; `None`: never.
     pub(super) const fn eviction_rank(self) -> Option<u8> {

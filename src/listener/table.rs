@@ -29,9 +29,13 @@ const SEARCHES: usize = 8;
 /// Milliseconds for which a new connection, or a head that has just begun, is left alone: its task may not have run yet.
 const HEAD_GRACE: u64 = 50;
 
-/// Milliseconds after which a head or body counts as one that does not come. Before, idle connections make room first: a
-/// request over a slow network, or one whose handler has not read the body yet, looks the same.
-const HEAD_LATE: u64 = 1_000;
+/// Milliseconds after which a head or body counts as one that does not come, and a response as one that is not read. Before,
+/// idle connections make room first: a request over a slow network, or one whose handler has not read the body yet, looks the
+/// same.
+const LATE: u64 = 1_000;
+
+/// The part of all connections beyond which a user has many.
+const MANY: usize = 8;
 
 /// Rank of the state, number of the user's connections, and time of the change to the state: the lowest goes first.
 type EvictionOrder = (u8, Reverse<usize>, u64);
@@ -117,7 +121,10 @@ impl Table {
             let age = now.saturating_sub(stamped.since);
             let rank = match stamped.state {
                 ConnectionState::Head if age < HEAD_GRACE => continue,
-                ConnectionState::Head | ConnectionState::Body if age < HEAD_LATE => ConnectionState::RECENT_RANK,
+                ConnectionState::Head | ConnectionState::Body if age < LATE => ConnectionState::RECENT_RANK,
+                ConnectionState::Stalled if age >= LATE && counts.of(index) > self.states.len() / MANY => {
+                    ConnectionState::LATE_RANK
+                }
                 state => state.eviction_rank(),
             };
             let Some(rank) = rank else { continue };
@@ -211,10 +218,20 @@ impl SlotStatus {
 
     /// Changes the state, unless the connection was picked to be closed.
     pub(super) fn enter(&self, state: ConnectionState, now: Instant) -> Result<(), Evicted> {
-        let next = Stamped { state, since: self.table.millis(now) }.pack();
+        let since = self.table.millis(now);
+        self.replace(|_| Stamped { state, since })
+    }
+
+    /// The same within one request: its time stays.
+    pub(super) fn enter_within_request(&self, state: ConnectionState) -> Result<(), Evicted> {
+        self.replace(|before| Stamped { state, ..before })
+    }
+
+    fn replace(&self, next: impl Fn(Stamped) -> Stamped) -> Result<(), Evicted> {
         let word = &self.table.states[self.index];
         let mut current = word.load(Ordering::Relaxed);
         while Stamped::unpack(current).state != ConnectionState::Evicted {
+            let next = next(Stamped::unpack(current)).pack();
             match word.compare_exchange_weak(current, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return Ok(()),
                 Err(found) => current = found,
@@ -284,6 +301,31 @@ mod tests {
         tokio::time::advance(Duration::from_millis(999)).await;
         assert_eq!(table.evict(|_| true), Some((idle.index(), ConnectionState::Idle)));
         assert_eq!(table.evict(|_| true), Some((posting.index(), ConnectionState::Body)), "nothing else can make room");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_response_that_is_not_read_goes_before_idle_connections_if_its_user_has_many() {
+        let table = Table::new(16);
+        let slots: Vec<_> = std::iter::from_fn(|| table.take()).collect();
+        let (few, many) = (UserId::new("few"), UserId::new("many"));
+        for (at, slot) in slots.iter().enumerate() {
+            let user = if at < 2 { Some(&few) } else { (at < 5).then_some(&many) };
+            assert!(user.is_none_or(|user| table.users.hold(slot.index(), user)));
+            slot.entry().enter(ConnectionState::Request, Instant::now()).unwrap();
+        }
+        // one of each stalls, and of each of the users one more is idle
+        for at in [0, 2, 5] {
+            slots[at].entry().enter_within_request(ConnectionState::Stalled).unwrap();
+        }
+        for at in [1, 3] {
+            slots[at].entry().enter(ConnectionState::Idle, Instant::now()).unwrap();
+        }
+        let order = || std::iter::from_fn(|| table.evict(|_| true).map(|(index, _)| index));
+        tokio::time::advance(Duration::from_millis(999)).await;
+        assert_eq!(order().take(1).collect::<Vec<_>>(), [slots[3].index()], "nobody reads at once");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let expected = [5, 2, 1, 0].map(|at| slots[at].index());
+        assert_eq!(order().collect::<Vec<_>>(), expected);
     }
 
     #[tokio::test(start_paused = true)]
