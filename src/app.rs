@@ -12,6 +12,7 @@ mod events;
 mod first_access;
 mod freed_memory;
 mod http_service;
+mod kept_lists;
 mod known_servers;
 mod local_socket;
 mod machine;
@@ -45,6 +46,7 @@ use url::Url;
 
 use self::{
     call_path::{CallPath, CallPathDeps, World},
+    kept_lists::KeptLists,
     known_servers::{KnownServers, ServerRecords},
     machine::Machine,
     module_settings::LiveSettings,
@@ -85,6 +87,7 @@ use crate::{
     support::{Clock, Latch, SealingKey, Secret},
     telemetry::Telemetry,
     upstream::Upstream,
+    vault::Vault,
     web::{self, StatusSource},
 };
 
@@ -124,6 +127,7 @@ struct Foundation<'a> {
     state_key: SealingKey,
     providers: Providers,
     known: ServerRecords,
+    kept_lists: Arc<KeptLists>,
     /// Maximum number of client connections.
     connections: usize,
     /// The other replicas, if this is one of several.
@@ -155,6 +159,8 @@ impl App {
         let master = master_key(&config.master_key, &storage, &world).await?;
         let state_key = state_key(&master, &storage, &world).await?;
         let known = ServerRecords::load(&storage, &config.backends).await;
+        let vault = Vault::new(storage.clone(), master.clone(), Arc::clone(&world.clock), Arc::clone(&world.random));
+        let kept_lists = KeptLists::new(storage.clone(), Some(vault), Arc::clone(&world.clock));
         let providers = login_providers(&config, &state_key, &public_url, &world)?;
         let settings = module_settings::oauth(&config, &live, &public_url);
         let oauth = authorization_server(settings, &providers, &storage, &world).await?;
@@ -177,6 +183,7 @@ impl App {
             state_key,
             providers,
             known,
+            kept_lists,
             connections: connections.connections,
             replicas,
             tls: tls.as_ref(),
@@ -413,9 +420,9 @@ impl Foundation<'_> {
         ));
         let service = HttpService::new((guard, gate), path.frontend.clone(), others, self.replicas.clone());
         let World { telemetry, inbox, tracker, leaving, cancel, .. } = world;
-        let Self { storage, oauth, upstream, known, replicas, .. } = self;
+        let Self { storage, oauth, upstream, known, kept_lists, replicas, .. } = self;
         let known_servers = KnownServers::new(storage.clone(), Arc::clone(&path.supervisor), inbox.known, known.eras);
-        let background = Background { known_servers, events: inbox.pending };
+        let background = Background { known_servers, kept_lists, events: inbox.pending };
         let ended = CancellationToken::new();
         let parts = Parts { storage, oauth, upstream, path, telemetry, replicas, tracker, leaving, cancel, ended };
         Ok((service, parts, background, reloader))
@@ -432,6 +439,7 @@ impl Foundation<'_> {
             signer: Some(self.oauth.identity_signer()),
             gateway: module_settings::gateway(self.config),
             access: self.upstream.access().clone(),
+            list_store: Some(Arc::clone(&self.kept_lists) as _),
             task_owners: Some(StoredTaskOwners::new(self.storage.clone(), Arc::clone(&world.clock))),
             replica: ReplicaPart::of(self.replicas.as_ref()),
             sole_client: None,

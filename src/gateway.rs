@@ -34,6 +34,7 @@ mod watch;
 use std::sync::Arc;
 
 pub use self::{
+    catalog::{ListPlace, ListStore},
     configured_backend::ConfiguredBackend,
     gateway_settings::{GatewayDeps, GatewaySettings},
 };
@@ -45,6 +46,9 @@ use crate::{
         status::{EmptyList, OfferCounts, OmittedEntry},
     },
 };
+
+/// The warning about a server whose lists are older than the process.
+const REMEMBERED: &str = "clients are shown its lists of an earlier run of the gateway until it answers";
 
 /// Maximum number of omitted entries in the status of one backend.
 const MAX_LEFT_OUT: usize = 100;
@@ -137,10 +141,15 @@ impl Gateway {
         }
     }
 
-    /// Sentences for the operator about results that break their schema.
+    /// Sentences for the operator: about results that break their schema, and about lists of an earlier run.
     pub fn warnings(&self, id: &BackendId) -> Vec<String> {
         let backends = self.shared.backends.load();
-        backends.find(id.as_str()).map(|entry| entry.catalog.facts().outputs.warnings()).unwrap_or_default()
+        let Some(entry) = backends.find(id.as_str()) else { return Vec::new() };
+        let mut warnings = entry.catalog.facts().outputs.warnings();
+        if entry.catalog.is_remembered() {
+            warnings.push(REMEMBERED.to_owned());
+        }
+        warnings
     }
 
     /// List entries that clients are not shown, or only at the backend's own endpoint, with the reasons; at most 100.

@@ -42,6 +42,7 @@ mod replicas;
 mod revocation_feed;
 mod revocations;
 mod server_info;
+mod server_lists;
 mod signing_keys;
 mod steps;
 mod task_owners;
@@ -82,6 +83,7 @@ pub use replicas::{LeaseRenewal, ReplicaRow, ReplicaTable};
 pub use revocation_feed::{RevocationFeed, RevocationNotices};
 pub use revocations::{Revocation, RevocationTable};
 pub use server_info::{ServerInfoRow, ServerInfoTable};
+pub use server_lists::{ServerListKey, ServerListRow, ServerListTable};
 pub use signing_keys::{SigningKeyRow, SigningKeyTable};
 pub use task_owners::TaskOwnerTable;
 pub use transactions::{FoundTransaction, NewCode, RequestApproval, StoredDecision, TransactionRow, TransactionTable};
@@ -194,6 +196,11 @@ impl Storage {
     /// Server information of backends.
     pub const fn server_info(&self) -> ServerInfoTable<'_> {
         ServerInfoTable(&self.database)
+    }
+
+    /// Last lists of servers.
+    pub const fn server_lists(&self) -> ServerListTable<'_> {
+        ServerListTable(&self.database)
     }
 
     /// Browser sessions.

@@ -18,7 +18,7 @@ use crate::{
     crossing::{self, Crossing},
     fetch::Fetcher,
     frontend::{self, BehindEndpoint, Frontend, Routes},
-    gateway::{self, ConfiguredBackend, Gateway, GatewaySettings},
+    gateway::{self, ConfiguredBackend, Gateway, GatewaySettings, ListStore},
     layers::{TaskOwnerDeps, TaskOwnerStore},
     mcp::{Payload, Server, SoleClient, observer::RequesterObserver},
     model::{BackendId, BackendSpec, EgressPolicy, IdentitySigner, ServerAccess, Target},
@@ -62,6 +62,8 @@ pub(super) struct CallPathDeps<'a> {
     pub(super) gateway: GatewaySettings,
     /// Access to servers that ask for something first.
     pub(super) access: ServerAccess,
+    /// Lists of earlier processes; `None` if none are kept.
+    pub(super) list_store: Option<Arc<dyn ListStore>>,
     /// The store of the owners of tasks; `None` if there is a single user.
     pub(super) task_owners: Option<Arc<dyn TaskOwnerStore>>,
     /// What tells this gateway from the others on its database.
@@ -153,6 +155,7 @@ impl CallPathDeps<'_> {
         let deps = gateway::GatewayDeps {
             observer: world.events.observer(),
             budget: self.live.budget.clone(),
+            list_store: self.list_store.clone(),
             random: Arc::clone(&world.random),
             tracker: world.tracker.clone(),
             cancel: world.cancel.child_token(),

@@ -8,6 +8,7 @@ use super::{
     call_path::CallPath,
     events::{self, PendingEvents},
     freed_memory,
+    kept_lists::KeptLists,
     known_servers::KnownServers,
     replica::OpenDoor,
 };
@@ -16,6 +17,7 @@ use crate::{oauth::OAuth, replicas::Replicas, storage::Storage, telemetry::Telem
 /// Background tasks that act on events.
 pub(super) struct Background {
     pub(super) known_servers: KnownServers,
+    pub(super) kept_lists: Arc<KeptLists>,
     pub(super) events: PendingEvents,
 }
 
@@ -41,7 +43,7 @@ pub(super) struct Parts {
 impl Parts {
     /// Starts the tasks beside the requests. The token is cancelled if this replica is deposed.
     pub(super) fn watch(&self, background: Background) -> CancellationToken {
-        let Background { known_servers, events } = background;
+        let Background { known_servers, kept_lists, events } = background;
         let (oauth, cancel) = (self.oauth.clone(), self.cancel.clone());
         self.tracker.spawn(async move { oauth.watch_revocations(cancel).await });
         let (upstream, cancel) = (self.upstream.clone(), self.cancel.clone());
@@ -57,6 +59,7 @@ impl Parts {
         let cancel = self.cancel.clone();
         self.tracker.spawn(async move { cancel.run_until_cancelled(gone).await });
         self.tracker.spawn(known_servers.run(self.ended.clone()));
+        self.tracker.spawn(kept_lists.run(self.ended.clone()));
         self.tracker.spawn(self.telemetry.clone().upkeep(self.cancel.clone()));
         self.tracker.spawn(freed_memory::return_to_system(self.cancel.clone()));
         let deposed = CancellationToken::new();

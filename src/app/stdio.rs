@@ -7,6 +7,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
     call_path::{CallPath, CallPathDeps, World},
+    kept_lists::KeptLists,
     known_servers::{KnownServers, ServerRecords},
     module_settings::{self, LiveSettings},
     replica::ReplicaPart,
@@ -31,9 +32,9 @@ const RECORDS_UNUSED: Duration = Duration::from_hours(24 * 90);
 /// Maximum number of connections, from which the number of listens derives: there is one client.
 const CONNECTIONS: usize = 1_024;
 
-/// Maximum wait of a list for servers that have not answered yet, if others have. The servers start with the client, and
-/// many clients list once, at the start.
-const LIST_BUDGET: Duration = Duration::from_secs(10);
+/// Maximum wait of a list for servers of which nothing is known yet, if others have answered. The servers start with the
+/// client, many clients list once, at the start, and none gives up a list before 30 seconds.
+const LIST_BUDGET: Duration = Duration::from_secs(20);
 
 /// A gateway for one local client.
 pub struct StdioApp(LocalService);
@@ -51,6 +52,7 @@ struct LocalServers {
     storage: Storage,
     /// Writer of the records of the servers; `None` if they cannot be kept.
     records: Option<KnownServers>,
+    kept_lists: Option<Arc<KeptLists>>,
     world: World,
     target: Target,
 }
@@ -100,6 +102,8 @@ impl LocalServers {
             Some(stored) => ServerRecords::load(stored, &config.backends).await,
             None => ServerRecords::default(),
         };
+        let kept_lists =
+            stored.as_ref().map(|stored| KeptLists::new(stored.clone(), None, Arc::clone(&world.clock)));
         let live = LiveSettings::of(config);
         let deps = CallPathDeps {
             config,
@@ -110,6 +114,7 @@ impl LocalServers {
             connections: CONNECTIONS,
             signer: None,
             access: ServerAccess::none(),
+            list_store: kept_lists.clone().map(|kept| kept as _),
             gateway: GatewaySettings { cold_list_budget: LIST_BUDGET, ..module_settings::gateway(config) },
             task_owners: None,
             replica: ReplicaPart::sole(),
@@ -118,7 +123,7 @@ impl LocalServers {
         let path = deps.build(&world)?;
         let news = world.inbox.known.clone();
         let records = stored.map(|stored| KnownServers::new(stored, Arc::clone(&path.supervisor), news, known.eras));
-        Ok(Self { path, storage, records, world, target: target(config) })
+        Ok(Self { path, storage, records, kept_lists, world, target: target(config) })
     }
 
     async fn serve(
@@ -127,11 +132,14 @@ impl LocalServers {
         output: impl AsyncWrite + Unpin,
         stop: impl Future<Output = ()>,
     ) {
-        let Self { path, storage, records, world, target } = self;
+        let Self { path, storage, records, kept_lists, world, target } = self;
         let World { telemetry, inbox, tracker, cancel, .. } = world;
         tracker.spawn(telemetry.upkeep(cancel.clone()));
         if let Some(records) = records {
             tracker.spawn(records.run(cancel.clone()));
+        }
+        if let Some(kept_lists) = kept_lists {
+            tracker.spawn(kept_lists.run(cancel.clone()));
         }
         let events = inbox.pending.handle(Arc::clone(&path.gateway), path.frontend.clone());
         tracker.spawn(cancel.clone().run_until_cancelled_owned(events));

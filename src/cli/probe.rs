@@ -77,6 +77,7 @@ impl Probe {
             budget: MemoryBudget::unbounded(),
             // a check records nothing
             observer: Observer::none(),
+            list_store: None,
             tracker,
             cancel: cancelled,
         };

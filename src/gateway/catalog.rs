@@ -15,6 +15,7 @@ mod cache_table;
 mod cached;
 mod fetched_cursors;
 mod list;
+mod list_store;
 mod omissions;
 mod server_info;
 mod source;
@@ -36,6 +37,7 @@ use self::{
     cached::Freshness,
     source::ListSource,
 };
+pub use self::list_store::{ListPlace, ListStore};
 pub(crate) use self::{
     cache::{Change, ListChanges},
     cached::Lookup,
@@ -101,7 +103,7 @@ impl Catalog {
             self.expect(context);
         }
         let (cached, backend) = (Arc::clone(&cache.server_info), self.backend().clone());
-        Lookup { cached, freshness, fallback, is_told: false, backend }
+        Lookup { cached, freshness, fallback, is_told: false, may_be_remembered: false, backend }
     }
 
     /// False if the backend's version mirrors no parameters in headers, as far as it has listed anything.
@@ -126,7 +128,13 @@ impl Catalog {
             self.expect(context);
         }
         let (cached, backend) = (Arc::clone(cache.list(kind)), self.backend().clone());
-        Lookup { cached, freshness, fallback, is_told, backend }
+        Lookup { cached, freshness, fallback, is_told, may_be_remembered: false, backend }
+    }
+
+    /// The same for a reader to whom the list of an earlier process may be shown. It decides nothing: not what a caller may
+    /// call, and not how.
+    pub(crate) fn list_to_show(&self, context: &Context, kind: ListKind) -> Lookup<List> {
+        Lookup { may_be_remembered: true, ..self.list(context, kind) }
     }
 
     fn expect(&self, context: &Context) {
@@ -326,9 +334,16 @@ impl Catalog {
         self.base()?.list(kind).value()
     }
 
-    /// Number of entries that the gateway itself sees.
+    /// Number of entries that the gateway itself sees, or saw in an earlier process.
     pub(crate) fn count(&self, kind: ListKind) -> usize {
-        self.listed(kind).map_or(0, |list| list.len())
+        let Some(base) = self.base() else { return 0 };
+        let list = base.list(kind).value().or_else(|| base.list(kind).remembered());
+        list.map_or(0, |list| list.len())
+    }
+
+    /// True if the tools that clients are shown are those of an earlier process.
+    pub(crate) fn is_remembered(&self) -> bool {
+        self.base().is_some_and(|base| base.list(ListKind::Tools).remembered().is_some())
     }
 
     /// The reason why the gateway itself sees no entry; `None` if it sees some, or has not asked.

@@ -6,6 +6,7 @@ use crate::{
     layers::Layer,
     mcp::{Payload, Server, hearers::Announcer},
     model::{BackendId, BackendSpec, Share},
+    support::Digest,
 };
 
 /// One backend and the operator's settings for it.
@@ -40,6 +41,13 @@ impl ConfiguredBackend {
     /// Sharing of its lists: those of a server that asks each user for something are each user's own.
     pub(crate) fn lists_shared(&self) -> Share {
         if self.spec.is_per_user() { Share::User } else { self.spec.share }
+    }
+
+    /// Digest of the server and of the rules for its tools: lists of another section are not this one's. `None` for a server
+    /// that is always there.
+    pub(crate) fn section(&self) -> Option<Digest> {
+        let server = self.spec.transport.server()?;
+        Some(Digest::sha256(format!("{} {:?}", server.to_base64url(), self.spec.tools)))
     }
 
     /// True if `other` lists the same: the same server, shared and shown alike.

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use super::catalog::ListStore;
 use crate::{
     mcp::observer::Observer,
     model::Naming,
@@ -39,6 +40,8 @@ pub struct GatewayDeps {
     pub observer: Observer,
     /// The memory budget of the process.
     pub budget: MemoryBudget,
+    /// Lists of earlier processes; `None` if none are kept.
+    pub list_store: Option<Arc<dyn ListStore>>,
     /// Owns the tasks that keep the catalog.
     pub tracker: TaskTracker,
     /// Ends them.

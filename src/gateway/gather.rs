@@ -2,7 +2,7 @@
 //!
 //! A cold start waits for a short budget, counted from the start of each fetch, so that a silent backend delays only
 //! the first calls. A single backend without any known data is awaited to the end (`translation` 6.7), as is one whose
-//! reader was notified of a change.
+//! reader was notified of a change. The list of an earlier process is not waited for, where it will do.
 
 use std::{sync::Arc, time::Duration};
 
@@ -35,7 +35,7 @@ pub(crate) async fn gather<T: PartialEq>(
 ) -> Vec<Gathered<T>> {
     renewed(&asked).await;
     if let [one] = asked.as_slice()
-        && (one.fallback.is_none() || one.is_told)
+        && (one.fallback.is_none() && !one.may_be_remembered || one.is_told)
     {
         return join_all(asked.into_iter().map(Lookup::wait)).await;
     }
@@ -51,19 +51,18 @@ async fn renewed<T: PartialEq>(asked: &[Lookup<T>]) {
 }
 
 async fn wait<T: PartialEq>(asked: &[Lookup<T>], budget: Duration, policy: WaitPolicy) {
-    let here = |one: &Lookup<T>| one.freshness.value.is_some() || one.fallback.is_some();
+    let here = |one: &Lookup<T>| {
+        one.freshness.value.is_some() || one.fallback.is_some() || one.remembered().is_some()
+    };
     let mut some_here = asked.iter().any(here);
     // A failed one is awaited only if there is nothing else to return.
-    let waits = |one: &&Lookup<T>| one.freshness.value.is_none() && (one.freshness.failure.is_none() || !some_here);
+    let waits = |one: &&Lookup<T>| {
+        let is_shown = one.freshness.value.is_some() || one.remembered().is_some();
+        !is_shown && (one.freshness.failure.is_none() || !some_here)
+    };
     let waiting: Vec<_> = asked.iter().filter(waits).filter(|one| one.freshness.began.is_some()).collect();
     let Some(latest) = waiting.iter().filter_map(|one| one.freshness.began).max() else { return };
-    let mut pending: FuturesUnordered<_> = waiting
-        .iter()
-        .map(|one| async {
-            one.cached.settled().await;
-            one.cached.value().is_some()
-        })
-        .collect();
+    let mut pending: FuturesUnordered<_> = waiting.iter().map(|one| one.available()).collect();
     let mut budget = std::pin::pin!(sleep_until(latest + budget));
     let mut used_up = false;
     loop {

@@ -37,6 +37,13 @@ impl CacheHints {
         Self { ttl, scope: if public { CacheScope::Public } else { CacheScope::Private } }
     }
 
+    /// True if the server of this page says that it is for its reader only.
+    pub(crate) fn is_for_reader_only(page: &Payload) -> bool {
+        let object = page.object().filter(|_| page.revision.has(Feature::CacheHints));
+        let scope = object.and_then(|object| object.string("cacheScope"));
+        scope.is_some_and(|scope| scope == CacheScope::Private.as_str())
+    }
+
     /// Hints that hold for both parts.
     pub(crate) fn and(self, other: Self) -> Self {
         Self { ttl: self.ttl.min(other.ttl), scope: self.scope.max(other.scope) }

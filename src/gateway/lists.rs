@@ -3,7 +3,7 @@
 //! A merged list is in the client's version; each entry is translated from its server's version. The list of a single
 //! backend is in the backend's version, unchanged if possible.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
@@ -76,7 +76,7 @@ pub(crate) async fn serve(
         Ok(start) => start.map(Position::unpack),
         Err(error) => return Outcome::Failed(error),
     };
-    let asked = seen.iter().map(|one| one.entry.catalog.list(&call.context, kind)).collect();
+    let asked = seen.iter().map(|one| one.entry.catalog.list_to_show(&call.context, kind)).collect();
     let given = gather(asked, shared.settings.cold_list_budget, WaitPolicy::UntilOne).await;
     if let Some(error) = none_of(seen, &given) {
         return Outcome::Failed(error);
@@ -110,11 +110,16 @@ async fn marked(seen: &[VisibleBackend], given: &[Gathered<List>], kind: ListKin
         return marked;
     }
     for ((mark, one), list) in marked.iter_mut().zip(seen).zip(given) {
-        // a server whose tools were listed has reported its information before
-        *mark =
-            list.is_ok() && one.entry.catalog.server_info(context).wait().await.is_ok_and(|info| info.extends_tasks());
+        let Ok(list) = list else { continue };
+        *mark = server_info(one, list, context).await.is_some_and(|info| info.extends_tasks());
     }
     marked
+}
+
+/// The server information of a backend with this list. One whose list is of this process has reported it before.
+async fn server_info(seen: &VisibleBackend, list: &List, context: &Context) -> Option<Arc<DiscoverInfo>> {
+    let info = seen.entry.catalog.server_info(context);
+    if list.is_remembered { info.at_hand() } else { info.wait().await.ok() }
 }
 
 /// The error if there are backends and no list: a single backend's own, or one that names them all.
@@ -176,7 +181,8 @@ impl ListQuery<'_> {
     fn hints(&self, shared: &GatewayState) -> CacheHints {
         let parts = self.given.iter().filter_map(|given| given.as_ref().ok()?.hints);
         let hints = parts.reduce(CacheHints::and).unwrap_or(CacheHints::NONE);
-        let hints = if self.given.iter().any(Result::is_err) { hints.of_incomplete() } else { hints };
+        let is_current = |given: &Gathered<List>| given.as_ref().is_ok_and(|list| !list.is_remembered);
+        let hints = if self.given.iter().all(is_current) { hints } else { hints.of_incomplete() };
         let hidden = self.view == NameView::Merged && !shared.backends.load().are_all(self.seen);
         let limited = hidden || self.seen.iter().any(|one| !one.shows_all(self.kind));
         hints.within(if limited { CacheScope::Private } else { CacheScope::Public })
@@ -184,12 +190,9 @@ impl ListQuery<'_> {
 
     /// The server named in the list: the gateway if it is merged, else the backend's. Only for clients of 2026-07-28.
     async fn server(&self) -> Option<Bytes> {
-        match (self.view, self.seen) {
+        match (self.view, self.seen, self.given.as_slice()) {
             _ if !self.call.context.client.revision.has(Feature::NamedServers) => None,
-            (NameView::Own, [one]) => {
-                let info = one.entry.catalog.server_info(&self.call.context).wait().await.ok()?;
-                DiscoverInfo::server(&info)
-            }
+            (NameView::Own, [one], [Ok(list)]) => server_info(one, list, &self.call.context).await?.server(),
             _ => Some(ClientInfo::gateway_implementation()),
         }
     }

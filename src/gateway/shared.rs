@@ -82,6 +82,7 @@ impl GatewayState {
             descriptions: Arc::clone(&self.descriptions),
             observer: self.deps.observer.clone(),
             budget: self.deps.budget.clone(),
+            list_store: self.deps.list_store.clone(),
             tracker: self.deps.tracker.clone(),
             cancel: self.deps.cancel.child_token(),
         }

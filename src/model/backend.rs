@@ -246,6 +246,11 @@ impl BackendSpec {
         matches!(self.auth, ServerAuth::User(_)) || !self.secret_names().is_empty()
     }
 
+    /// True if it may list something else for each user: it knows who calls, or is reached with what the user gave.
+    pub fn lists_for_each_user(&self) -> bool {
+        self.is_per_user() || self.disclosure.as_ref().is_some_and(Disclosure::tells_apart)
+    }
+
     /// The secrets that each user enters for it.
     pub fn secret_names(&self) -> BTreeSet<SecretName> {
         self.disclosure.as_ref().map(Disclosure::secret_names).unwrap_or_default()

@@ -47,6 +47,7 @@ const TABLES: &[(&str, &str)] = &[
     ("bound_logins", "key_id"),
     ("limit_counts", "name"),
     ("task_owners", "task"),
+    ("server_lists", "server"),
     ("certificates", "place"),
     ("acme_accounts", "directory"),
     ("acme_challenges", "token"),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{
     database::{Database, StorageError},
+    server_lists::ServerListTable,
     steps::Steps,
 };
 use crate::support::Timestamp;
@@ -59,6 +60,12 @@ const EXPIRED: &[(&str, Duration)] = &[
         "DELETE FROM task_owners WHERE (task, owner) IN (
              SELECT task, owner FROM task_owners WHERE expires < $1 ORDER BY expires LIMIT $2) AND expires < $1",
         Duration::ZERO,
+    ),
+    (
+        "DELETE FROM server_lists WHERE (server, user_id, capabilities, method) IN (
+             SELECT server, user_id, capabilities, method FROM server_lists WHERE stored < $1 ORDER BY stored LIMIT $2)
+         AND stored < $1",
+        ServerListTable::KEPT_FOR,
     ),
     (
         "DELETE FROM revoked_tokens WHERE jti IN (

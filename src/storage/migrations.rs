@@ -55,6 +55,7 @@ const SQLITE: &[EmbeddedMigration] = files! {
     "0256_client_secrets"
     "0270_invitations"
     "0275_certificates"
+    "0280_server_lists"
 };
 
 const POSTGRESQL: &[EmbeddedMigration] = files! {
@@ -77,6 +78,7 @@ const POSTGRESQL: &[EmbeddedMigration] = files! {
     "0256_client_secrets"
     "0270_invitations"
     "0275_certificates"
+    "0280_server_lists"
 };
 
 pub(super) fn sqlite() -> Migrator {

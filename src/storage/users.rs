@@ -122,10 +122,10 @@ impl UserTable<'_> {
         Ok(created.map(moment))
     }
 
-    /// Deletes what is sealed for users all of whose API keys have ended, one of them since then: tokens at servers, and
-    /// secrets.
+    /// Deletes what is sealed for users all of whose API keys have ended, one of them since then: tokens at servers,
+    /// secrets, and lists of servers.
     pub async fn delete_sealed_of_ended(&self, since: Timestamp, now: Timestamp) -> Result<(), StorageError> {
-        for table in ["upstream_tokens", "user_secrets"] {
+        for table in ["upstream_tokens", "user_secrets", "server_lists"] {
             // a statement that writes takes the lock of the database, also if there is nothing to write
             let ended = format!(
                 "SELECT DISTINCT user_id FROM {table} WHERE user_id IN (
@@ -207,6 +207,7 @@ async fn delete_rows(change: &mut AnyConnection, user: &UserId) -> Result<(), St
              AND grant_id IN (SELECT id FROM grants WHERE user_id = $1)",
         "DELETE FROM mcp_sessions WHERE user_id = $1",
         "DELETE FROM task_owners WHERE user_id = $1",
+        "DELETE FROM server_lists WHERE user_id = $1",
         // a trigger has the tokens revoked where they are from
         "DELETE FROM upstream_tokens WHERE user_id = $1",
         "DELETE FROM upstream_requests WHERE user_id = $1",

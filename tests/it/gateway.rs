@@ -9,6 +9,7 @@ mod listens;
 mod lists;
 mod mirrors;
 mod modern;
+mod remembered_lists;
 pub(crate) mod script;
 mod task_listens;
 mod task_owners;

@@ -11,7 +11,9 @@ use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
 use lockkeeper::{
     model::{BackendId, Client, ClientAuth, ClientId, Era, KnownEra, Registrant, UserId},
     oauth::{MasterKeySource, OAuth, OAuthSettings},
-    storage::{IdleSince, NewClient, RegistrationOutcome, ServerInfoRow, Storage, UnusedLimits},
+    storage::{
+        IdleSince, NewClient, RegistrationOutcome, ServerInfoRow, ServerListKey, ServerListRow, Storage, UnusedLimits,
+    },
     support::{Digest, ManualClock, OsRandom, Timestamp},
 };
 
@@ -71,6 +73,45 @@ async fn the_server_info_of_a_backend_replaces_the_previous_one() {
     }
     storage.server_info().delete(&row("b", "one").backend).await.unwrap();
     assert_eq!(storage.server_info().list().await.unwrap(), [row("a", "two")]);
+}
+
+#[tokio::test]
+async fn one_user_or_odd_capabilities_do_not_displace_the_lists_of_others() {
+    let storage = crate::support::empty_storage().await;
+    let lists = storage.server_lists();
+    let key = |user: Option<&str>, capabilities: &str| ServerListKey {
+        server: BackendId::parse("files").unwrap(),
+        user: user.map(UserId::new),
+        capabilities: Digest::sha256(capabilities),
+        method: "tools/list".to_owned(),
+    };
+    let row = |length: usize| ServerListRow {
+        section: Digest::sha256("section"),
+        revision: "2025-11-25".to_owned(),
+        list: vec![b'x'; length],
+    };
+    let at = Timestamp::from_seconds;
+    lists.set(&key(None, ""), &row(1 << 20), at(1)).await.unwrap();
+    lists.set(&key(Some("ann"), ""), &row(4 << 20), at(2)).await.unwrap();
+    // a client that says something else of itself each time, and a user with large lists
+    for number in 0..40 {
+        lists.set(&key(None, &format!("odd {number}")), &row(1 << 20), at(10 + number)).await.unwrap();
+        lists.set(&key(Some("eve"), &format!("odd {number}")), &row(3 << 20), at(10 + number)).await.unwrap();
+    }
+    let found = async |key: ServerListKey, now| lists.find(&key, at(now)).await.unwrap().map(|row| row.list.len());
+    assert_eq!(found(key(None, ""), 60).await, Some(1 << 20), "what the gateway asked for itself stays");
+    assert_eq!(found(key(Some("ann"), ""), 60).await, Some(4 << 20));
+    assert_eq!(found(key(None, "odd 39"), 60).await, Some(1 << 20));
+    assert_eq!(found(key(None, "odd 30"), 60).await, None);
+    assert_eq!(found(key(Some("eve"), "odd 38"), 60).await, None);
+    let week = 7 * 24 * 60 * 60;
+    assert_eq!(found(key(None, ""), week + 1).await, Some(1 << 20));
+    assert_eq!(found(key(None, ""), week + 2).await, None, "it is too old");
+    storage.expired_rows().delete(at(week + 20)).await.unwrap();
+    assert_eq!(found(key(None, ""), 60).await, None);
+    assert_eq!(found(key(None, "odd 39"), 60).await, Some(1 << 20));
+    lists.delete(&key(None, "odd 39")).await.unwrap();
+    assert_eq!(found(key(None, "odd 39"), 60).await, None);
 }
 
 /// A database from before the migrations after `version`.

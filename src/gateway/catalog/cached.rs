@@ -55,6 +55,8 @@ struct CachedState<T> {
     outdated: bool,
     /// The substitute that was handed out for a missing value: nothing, or another value.
     to_notify: Option<Substitute<T>>,
+    /// The value of an earlier process, until there is one.
+    remembered: Option<Arc<T>>,
 }
 
 /// The fetches for reported changes.
@@ -100,6 +102,8 @@ pub(crate) struct Lookup<T> {
     pub(crate) fallback: Option<Arc<T>>,
     /// True if it is read after a change: then only the new value will do, unless others would have to wait.
     pub(crate) is_told: bool,
+    /// True if the value of an earlier process will do until there is one.
+    pub(crate) may_be_remembered: bool,
     /// The backend that it is of.
     pub(crate) backend: BackendId,
 }
@@ -129,6 +133,7 @@ impl<T: PartialEq> Cached<T> {
             reports: ChangeReports::default(),
             outdated: false,
             to_notify: None,
+            remembered: None,
         };
         Self { state: Mutex::new(state), rounds: watch::Sender::new(0), listed: OnceLock::new() }
     }
@@ -191,6 +196,11 @@ impl<T: PartialEq> Cached<T> {
         true
     }
 
+    /// True if the running fetch is the first.
+    pub(crate) fn is_first_fetch(&self) -> bool {
+        self.state.lock().round == 1
+    }
+
     /// Notes how the running fetch ended; others may hold the value too.
     pub(crate) fn finish<V: Into<Arc<T>>>(&self, outcome: Result<V, ErrorObject>) -> FetchEnd {
         let settled = self.note(outcome.map(Into::into));
@@ -228,9 +238,25 @@ impl<T: PartialEq> Cached<T> {
                 }
                 // values that are equal for clients may differ in metadata
                 state.value = Some(value);
+                state.remembered = None;
                 FetchEnd { changed, again }
             }
         }
+    }
+
+    /// Notes the value of an earlier process, for those who wait for a first one.
+    pub(crate) fn remember(&self, value: Arc<T>) {
+        let mut state = self.state.lock();
+        if state.value.is_none() {
+            state.remembered = Some(value);
+        }
+        drop(state);
+        self.rounds.send_modify(|_| {});
+    }
+
+    /// The value of an earlier process, until there is one.
+    pub(crate) fn remembered(&self) -> Option<Arc<T>> {
+        self.state.lock().remembered.clone()
     }
 
     /// Records that `instead`, or nothing, was handed out for the missing value.
@@ -297,6 +323,15 @@ impl<T: PartialEq> Cached<T> {
     /// Waits for the fetch that runs, and where the backend has reported a change meanwhile for the one after it. What is
     /// reported from now on is not waited for: there would be no end of it where it comes all the time.
     pub(crate) async fn settled(&self) {
+        self.settled_unless(|_| false).await;
+    }
+
+    /// The same, or until there is the value of an earlier process.
+    pub(crate) async fn settled_or_remembered(&self) {
+        self.settled_unless(|state| state.remembered.is_some()).await;
+    }
+
+    async fn settled_unless(&self, is_enough: impl Fn(&CachedState<T>) -> bool) {
         let mut rounds = self.rounds.subscribe();
         let last = {
             let state = self.state.lock();
@@ -304,7 +339,7 @@ impl<T: PartialEq> Cached<T> {
         };
         let runs = || {
             let state = self.state.lock();
-            state.began.is_some() && state.round <= last
+            state.began.is_some() && state.round <= last && !is_enough(&state)
         };
         while runs() {
             if rounds.changed().await.is_err() {
@@ -339,13 +374,13 @@ impl<T: Send + Sync> Holding for Cached<T> {
             return;
         }
         let Some(mut state) = self.state.try_lock() else { return };
-        let dropped = state.value.take();
-        if dropped.is_some() {
+        let (dropped, remembered) = (state.value.take(), state.remembered.take());
+        if dropped.is_some() || remembered.is_some() {
             // whether it has changed meanwhile is not known
             (state.stale, state.to_notify) = (true, Some(Substitute::Nothing));
         }
         drop(state);
-        drop(dropped);
+        drop((dropped, remembered));
     }
 }
 
@@ -362,6 +397,21 @@ impl<T: PartialEq> Lookup<T> {
         self.freshness.value.clone().or_else(|| self.fallback.clone())
     }
 
+    /// The value of an earlier process, if it will do.
+    pub(crate) fn remembered(&self) -> Option<Arc<T>> {
+        if self.may_be_remembered { self.cached.remembered() } else { None }
+    }
+
+    /// Waits until there is something to take, or the fetch has failed. True if there is something.
+    pub(crate) async fn available(&self) -> bool {
+        if self.may_be_remembered {
+            self.cached.settled_or_remembered().await;
+        } else {
+            self.cached.settled().await;
+        }
+        self.cached.value().is_some() || self.remembered().is_some()
+    }
+
     /// The value, waited for to the end.
     pub(crate) async fn wait(self) -> Result<Arc<T>, ErrorObject> {
         if self.freshness.value.is_none() {
@@ -375,9 +425,10 @@ impl<T: PartialEq> Lookup<T> {
         if let Some(value) = self.cached.value() {
             return Ok(value);
         }
-        self.cached.notify_later(self.fallback.clone());
+        let instead = self.remembered().or_else(|| self.fallback.clone());
+        self.cached.notify_later(instead.clone());
         // It may have come between the two lines above.
-        if let Some(value) = self.cached.value().or(self.fallback) {
+        if let Some(value) = self.cached.value().or(instead) {
             return Ok(value);
         }
         Err(self.cached.failure(&self.backend))

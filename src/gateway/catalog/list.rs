@@ -63,6 +63,10 @@ pub(crate) struct List {
     charge: Option<Charge>,
     /// The reason why it has no entries, if that is not what the server listed.
     absence: Option<EmptyList>,
+    /// True if its server says that it is for its reader only.
+    pub(super) is_for_reader_only: bool,
+    /// True if an earlier process fetched it.
+    pub(crate) is_remembered: bool,
 }
 
 /// The entries of one list in the list's order; `None` for one that the version has no form for.
@@ -102,6 +106,11 @@ impl List {
         Self::default()
     }
 
+    /// No entries, for those of an earlier process.
+    pub(super) fn remembered() -> Self {
+        Self { is_remembered: true, ..Self::default() }
+    }
+
     /// No entries, for this reason.
     pub(crate) fn absent(reason: EmptyList) -> Self {
         Self { absence: Some(reason), ..Self::default() }
@@ -129,6 +138,7 @@ impl List {
         page: &Payload,
     ) -> PageFit {
         let hints = CacheHints::of(page);
+        self.is_for_reader_only |= CacheHints::is_for_reader_only(page);
         self.hints = Some(self.hints.map_or(hints, |before| before.and(hints)));
         let method = kind.method();
         let most = MAX_ENTRIES.saturating_sub(self.entries.len());
@@ -202,6 +212,16 @@ impl List {
         let text = Digest::sha256(page.json());
         self.written = Some(Digest::sha256([&before, text.as_bytes(), page.revision.as_str().as_bytes()].concat()));
         Ok(())
+    }
+
+    /// All entries as one page, for a later process.
+    pub(super) fn as_page(&self, kind: ListKind) -> Payload {
+        if let Some(whole) = &self.whole {
+            return whole.clone();
+        }
+        let entries: Vec<&[u8]> = self.entries.iter().map(|entry| entry.raw.as_ref()).collect();
+        let text = [format!("{{\"{}\":[", kind.member()).as_bytes(), &entries.join(&b","[..]), b"]}"].concat();
+        Payload::new(self.revision.unwrap_or(Revision::NEWEST_LEGACY), text.into())
     }
 
     /// Notes that the list ends here because its server repeats a cursor.

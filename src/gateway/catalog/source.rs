@@ -14,10 +14,11 @@ use tokio::time::{sleep, timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    cache::{Change, ListCache, ListChanges},
+    cache::{CacheOwner, Change, ListCache, ListChanges},
     cached::Freshness,
     fetched_cursors::{FetchedCursors, NextPage},
     list::{List, MAX_ENTRIES, PageFit},
+    list_store::{ListPlace, ListStore},
     omissions::Omissions,
     server_info::DiscoverInfo,
 };
@@ -29,7 +30,7 @@ use crate::{
         large_messages::{MessageOwner, OffWorker, off_worker},
         observer::{LifecycleEvent, Observer},
     },
-    model::{BackendId, status::EmptyList},
+    model::{BackendId, UserId, status::EmptyList},
     support::{Account, Digest, MemoryBudget},
 };
 
@@ -43,6 +44,8 @@ const TRUST: u32 = 10;
 const MAX_PAGES: usize = 1_000;
 /// The most bytes of one list.
 const MAX_BYTES: usize = 64 << 20;
+/// The most bytes of a list that is kept for a later process.
+const MAX_KEPT_BYTES: usize = 4 << 20;
 
 /// No tool of any list mirrors a parameter.
 pub(super) const NONE_MIRRORS: u8 = 1;
@@ -71,6 +74,15 @@ pub(super) struct ListSource {
     alike_infos: Alike<Digest, DiscoverInfo>,
     /// Last server information, perhaps from an earlier process of the gateway.
     last_server_info: RwLock<Option<Arc<DiscoverInfo>>>,
+    /// The place of its lists for a later process; `None` if they are not kept.
+    kept: Option<KeptUnder>,
+}
+
+/// The part of the place of kept lists that all lists of a server share.
+struct KeptUnder {
+    section: Digest,
+    /// True if the server may list something else for each user.
+    tells_callers_apart: bool,
 }
 
 /// Settings of a catalog, and the channel of its changes.
@@ -88,6 +100,8 @@ pub(crate) struct CatalogSettings {
     pub(crate) observer: Observer,
     /// The memory budget of the process.
     pub(crate) budget: MemoryBudget,
+    /// Lists of earlier processes; `None` if none are kept.
+    pub(crate) list_store: Option<Arc<dyn ListStore>>,
     /// Owns the fetches.
     pub(crate) tracker: TaskTracker,
     /// Ends them.
@@ -117,6 +131,62 @@ impl ListSource {
             alike_lists: Alike::default(),
             alike_infos: Alike::default(),
             last_server_info: RwLock::new(last_server_info.map(Arc::new)),
+            kept: configured.section().map(|section| KeptUnder {
+                section,
+                tells_callers_apart: configured.spec.lists_for_each_user(),
+            }),
+        }
+    }
+
+    /// The places at which the list of this cache may be kept: the one that only its user is shown, and the one of all.
+    fn kept_places(&self, cache: &ListCache, kind: ListKind) -> [Option<ListPlace>; 2] {
+        let Some(KeptUnder { section, tells_callers_apart }) = self.kept else { return [None, None] };
+        let place = |user: Option<&UserId>| ListPlace {
+            backend: self.backend.clone(),
+            section,
+            user: user.cloned(),
+            capabilities: cache.key.capabilities.clone(),
+            method: kind.method(),
+        };
+        let shared = || (!tells_callers_apart).then(|| place(None));
+        match &cache.key.owner {
+            // made after a change: what was listed before will not do
+            CacheOwner::Session(_) => [None, None],
+            CacheOwner::User(user) => [Some(place(Some(user))), shared()],
+            CacheOwner::Base => [None, shared()],
+        }
+    }
+
+    /// Shows the list of an earlier process until there is another.
+    async fn recall(&self, cache: &ListCache, kind: ListKind) {
+        let Some(store) = &self.settings.list_store else { return };
+        for place in self.kept_places(cache, kind).into_iter().flatten() {
+            let without = ListPlace { capabilities: String::new(), ..place.clone() };
+            let places = if place == without { vec![place] } else { vec![place, without] };
+            for place in places {
+                let Some(page) = store.load(&place).await else { continue };
+                let mut list = List::remembered();
+                if list.hold(&page, &self.account).is_ok() {
+                    list.add(kind, (&self.backend, self.settings.longest_name), &page);
+                    return cache.list(kind).remember(Arc::new(list));
+                }
+            }
+        }
+    }
+
+    /// Keeps a list for a later process: for all users where they are shown the same, else for its user.
+    fn keep(&self, cache: &ListCache, kind: ListKind, list: &List) {
+        let Some(store) = &self.settings.list_store else { return };
+        let [own, shared] = self.kept_places(cache, kind);
+        let is_shared = !list.is_for_reader_only;
+        let page = list.as_page(kind);
+        let page = (page.json().len() <= MAX_KEPT_BYTES).then_some(page);
+        match (own, shared) {
+            // the gateway's own list says it for all
+            (Some(_), Some(_)) if is_shared => {}
+            (Some(own), _) => store.keep(own, page),
+            (None, Some(shared)) => store.keep(shared, page.filter(|_| is_shared)),
+            (None, None) => {}
         }
     }
 
@@ -235,12 +305,19 @@ async fn fetch_server_info(source: Arc<ListSource>, cache: Arc<ListCache>) {
 
 /// Fetches a list until it is not stale, and reports a change.
 async fn fetch_list(source: Arc<ListSource>, cache: Arc<ListCache>, kind: ListKind) {
+    let mut may_recall = cache.list(kind).is_first_fetch();
     loop {
-        let asked = bounded(&source, whole(&source, &cache, kind)).await;
+        let fetched = bounded(&source, whole(&source, &cache, kind));
+        let asked = if std::mem::take(&mut may_recall) {
+            tokio::join!(fetched, source.recall(&cache, kind)).0
+        } else {
+            fetched.await
+        };
         // a failure of the backend was already reported
         let known =
             cache.server_info.look(Duration::MAX).failure.or_else(|| cache.list(kind).look(Duration::MAX).failure);
         note(&source, &kind.method(), asked.as_ref().err().filter(|_| known.is_none()));
+        let has_failed = asked.is_err();
         // before the change is reported, so that readers that follow it count
         let wanted = cache.take_wanted(kind);
         if let Ok(list) = &asked {
@@ -251,11 +328,17 @@ async fn fetch_list(source: Arc<ListSource>, cache: Arc<ListCache>, kind: ListKi
                 source.mirroring.fetch_max(mirroring, Ordering::Relaxed);
             }
         }
-        let is_first = cache.list(kind).value().is_none();
+        let before = cache.list(kind).value();
+        let is_first = before.is_none();
         let settled = cache.list(kind).finish(asked.map(|list| source.shared_list(kind, list)));
         cache.list(kind).is_paid_by(&source.account);
         if (is_first || settled.changed) && cache.is_own() && kind == ListKind::Tools {
             source.expect_outputs(&cache);
+        }
+        if let Some(list) = cache.list(kind).value().filter(|_| !has_failed)
+            && before.is_none_or(|before| before.written != list.written || before.len() != list.len())
+        {
+            source.keep(&cache, kind, &list);
         }
         if !settled.changed && wanted {
             cache.want(kind);

@@ -14,7 +14,7 @@ use futures_util::{StreamExt as _, stream};
 use lockkeeper::{
     app::stack::Stacks,
     backend::SupervisedServer,
-    gateway::{ConfiguredBackend, Gateway, GatewayDeps, GatewaySettings},
+    gateway::{ConfiguredBackend, Gateway, GatewayDeps, GatewaySettings, ListStore},
     layers::TaskOwnerDeps,
     mcp::{
         Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply,
@@ -334,8 +334,22 @@ pub(crate) fn gateway_that_tells(
     });
     let (tracker, cancel) = (TaskTracker::new(), CancellationToken::new());
     let budget = MemoryBudget::unbounded();
-    let deps = GatewayDeps { random: Arc::new(SeededRandom::new(1)), observer, budget, tracker, cancel };
+    let random = Arc::new(SeededRandom::new(1));
+    let deps = GatewayDeps { random, observer, budget, list_store: None, tracker, cancel };
     (Gateway::new(mounts, &Groups::default(), settings, deps), told)
+}
+
+/// A gateway that keeps the lists of its backends in this store.
+pub(crate) fn gateway_that_remembers(store: &Arc<dyn ListStore>, mounts: Vec<ConfiguredBackend>) -> Arc<Gateway> {
+    let deps = GatewayDeps {
+        random: Arc::new(SeededRandom::new(1)),
+        observer: Observer::none(),
+        budget: MemoryBudget::unbounded(),
+        list_store: Some(Arc::clone(store)),
+        tracker: TaskTracker::new(),
+        cancel: CancellationToken::new(),
+    };
+    Gateway::new(mounts, &Groups::default(), settings(), deps)
 }
 
 /// The settings of a gateway without configuration.

@@ -148,6 +148,7 @@ impl World {
             random: Arc::new(SeededRandom::new(1)),
             observer: Observer::none(),
             budget: MemoryBudget::unbounded(),
+            list_store: None,
             tracker: TaskTracker::new(),
             cancel: CancellationToken::new(),
         };
@@ -392,6 +393,7 @@ async fn oa_115_a_call_that_is_dropped_before_its_task_is_stored_cancels_the_tas
         random: Arc::new(SeededRandom::new(1)),
         observer: Observer::none(),
         budget: MemoryBudget::unbounded(),
+        list_store: None,
         tracker: TaskTracker::new(),
         cancel: CancellationToken::new(),
     };

@@ -1,0 +1,146 @@
+//! Lists of servers in the store, for the next start (`translation` 6.7): plain where all users are shown the same, else sealed
+//! under the key of their user.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use futures_util::{FutureExt as _, future::BoxFuture};
+use parking_lot::Mutex;
+use tokio::{sync::Notify, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    gateway::{ListPlace, ListStore},
+    mcp::{Payload, Revision},
+    model::BackendId,
+    storage::{ServerListKey, ServerListRow, Storage},
+    support::{Clock, Digest},
+    vault::{Vault, VaultError, VaultOwner, VaultPlace},
+};
+
+/// Maximum wait for the store: a client waits for its list.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(2);
+/// The most bytes of lists of one server that wait to be written, and the most lists of all servers. Others are not kept.
+const MAX_WAITING_BYTES: usize = 8 << 20;
+const MAX_WAITING: usize = 1_024;
+
+/// The kept lists.
+pub(super) struct KeptLists {
+    storage: Storage,
+    /// Seals the lists of users; `None` if there is a single user, to whom the store belongs.
+    vault: Option<Vault>,
+    clock: Arc<dyn Clock>,
+    waiting: Mutex<WaitingLists>,
+    news: Notify,
+}
+
+/// Lists that are not written yet; `None` for one to be forgotten.
+type WaitingLists = HashMap<ListPlace, Option<Payload>>;
+
+// === impl KeptLists ===
+
+impl KeptLists {
+    /// The lists in this store.
+    pub(super) fn new(storage: Storage, vault: Option<Vault>, clock: Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Self { storage, vault, clock, waiting: Mutex::default(), news: Notify::new() })
+    }
+
+    /// Writes what is to be kept until `end`, and then the rest.
+    pub(super) async fn run(self: Arc<Self>, end: CancellationToken) {
+        while end.run_until_cancelled(self.news.notified()).await.is_some() {
+            self.write().await;
+        }
+        self.write().await;
+    }
+
+    async fn write(&self) {
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        for (place, list) in waiting {
+            let written = match list {
+                Some(list) => self.set(&place, &list).await,
+                None => self.storage.server_lists().delete(&key(&place)).await.map_err(VaultError::from),
+            };
+            if let Err(error) = written {
+                tracing::warn!(server = %place.backend, %error, "a list of a server cannot be kept for the next start");
+            }
+        }
+    }
+
+    async fn set(&self, place: &ListPlace, list: &Payload) -> Result<(), VaultError> {
+        let text = list.json();
+        let list_text = match self.sealed_in(place) {
+            Some((vault, sealed_in)) => vault.seal(sealed_in.as_place(), text).await?,
+            None => text.to_vec(),
+        };
+        let revision = list.revision.as_str().to_owned();
+        let row = ServerListRow { section: place.section, revision, list: list_text };
+        Ok(self.storage.server_lists().set(&key(place), &row, self.clock.now()).await?)
+    }
+
+    async fn find(&self, place: &ListPlace) -> Result<Option<Payload>, VaultError> {
+        let row = self.storage.server_lists().find(&key(place), self.clock.now()).await?;
+        let Some(row) = row.filter(|row| row.section == place.section) else { return Ok(None) };
+        let Some(revision) = Revision::parse(&row.revision) else { return Ok(None) };
+        let text = match self.sealed_in(place) {
+            Some((vault, sealed_in)) => vault.open(sealed_in.as_place(), &row.list).await?.to_vec(),
+            None => row.list,
+        };
+        Ok(Some(Payload::new(revision, text.into())))
+    }
+
+    /// The vault, and the place of the list in it.
+    fn sealed_in<'a>(&self, place: &'a ListPlace) -> Option<(&Vault, SealedIn<'a>)> {
+        let (vault, user) = (self.vault.as_ref()?, place.user.as_ref()?);
+        let field = format!("{} {}", place.method, place.section.to_base64url());
+        Some((vault, SealedIn { owner: VaultOwner::User(user), backend: &place.backend, field }))
+    }
+}
+
+/// The place of a sealed list.
+struct SealedIn<'a> {
+    owner: VaultOwner<'a>,
+    backend: &'a BackendId,
+    field: String,
+}
+
+impl SealedIn<'_> {
+    fn as_place(&self) -> VaultPlace<'_> {
+        VaultPlace { owner: self.owner, backend: Some(self.backend), issuer: "", field: &self.field }
+    }
+}
+
+impl ListStore for KeptLists {
+    fn load<'a>(&'a self, place: &'a ListPlace) -> BoxFuture<'a, Option<Payload>> {
+        async move {
+            let error = match timeout(LOAD_TIMEOUT, self.find(place)).await {
+                Ok(Ok(found)) => return found,
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "the store does not answer".to_owned(),
+            };
+            tracing::warn!(server = %place.backend, error, "the last list of a server cannot be read");
+            None
+        }
+        .boxed()
+    }
+
+    fn keep(&self, place: ListPlace, list: Option<Payload>) {
+        let bytes = |list: &Option<Payload>| list.as_ref().map_or(0, |list| list.json().len());
+        let mut waiting = self.waiting.lock();
+        let others = waiting.iter().filter(|(other, _)| other.backend == place.backend && **other != place);
+        let total = others.map(|(_, list)| bytes(list)).sum::<usize>() + bytes(&list);
+        if total > MAX_WAITING_BYTES || waiting.len() >= MAX_WAITING && !waiting.contains_key(&place) {
+            return tracing::debug!(server = %place.backend, "a list is not kept: others wait to be written");
+        }
+        waiting.insert(place, list);
+        drop(waiting);
+        self.news.notify_one();
+    }
+}
+
+fn key(place: &ListPlace) -> ServerListKey {
+    ServerListKey {
+        server: place.backend.clone(),
+        user: place.user.clone(),
+        capabilities: Digest::sha256(&place.capabilities),
+        method: place.method.to_string(),
+    }
+}
