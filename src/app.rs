@@ -158,9 +158,6 @@ impl App {
         let process = ThisProcess::of(&config)?;
         let master = master_key(&config.master_key, &storage, &world).await?;
         let state_key = state_key(&master, &storage, &world).await?;
-        let known = ServerRecords::load(&storage, &config.backends).await;
-        let vault = Vault::new(storage.clone(), master.clone(), Arc::clone(&world.clock), Arc::clone(&world.random));
-        let kept_lists = KeptLists::new(storage.clone(), Some(vault), Arc::clone(&world.clock));
         let providers = login_providers(&config, &state_key, &public_url, &world)?;
         let settings = module_settings::oauth(&config, &live, &public_url);
         let oauth = authorization_server(settings, &providers, &storage, &world).await?;
@@ -177,13 +174,13 @@ impl App {
             public_url: &public_url,
             bound,
             control: &control,
+            known: ServerRecords::load(&storage, &config.backends).await,
+            kept_lists: kept_lists(&storage, &master, &world),
             storage,
             oauth,
             upstream,
             state_key,
             providers,
-            known,
-            kept_lists,
             connections: connections.connections,
             replicas,
             tls: tls.as_ref(),
@@ -351,6 +348,13 @@ async fn state_key(master: &SealingKey, storage: &Storage, world: &World) -> any
     let key = master_key::stored_secret(master, storage, "request state", &*world.random).await?;
     let key = key.as_slice().try_into().context("the key of request states in the database is broken")?;
     Ok(SealingKey::new(key))
+}
+
+/// Lists of servers in the store, those of users sealed.
+fn kept_lists(storage: &Storage, master: &SealingKey, world: &World) -> Arc<KeptLists> {
+    let (clock, random) = (Arc::clone(&world.clock), Arc::clone(&world.random));
+    let vault = Vault::new(storage.clone(), master.clone(), Arc::clone(&clock), random);
+    KeptLists::new(storage.clone(), Some(vault), clock)
 }
 
 /// Reports once to the operator which keys share a user since the time when that was the default.

@@ -102,8 +102,7 @@ impl LocalServers {
             Some(stored) => ServerRecords::load(stored, &config.backends).await,
             None => ServerRecords::default(),
         };
-        let kept_lists =
-            stored.as_ref().map(|stored| KeptLists::new(stored.clone(), None, Arc::clone(&world.clock)));
+        let kept_lists = stored.as_ref().map(|stored| KeptLists::new(stored.clone(), None, Arc::clone(&world.clock)));
         let live = LiveSettings::of(config);
         let deps = CallPathDeps {
             config,

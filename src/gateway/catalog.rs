@@ -31,13 +31,13 @@ use std::{
 use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
 
+pub use self::list_store::{ListPlace, ListStore};
 use self::{
     cache::{CacheOwner, JUST_CHANGED, ListCache, ListCacheKey},
     cache_table::CacheTable,
     cached::Freshness,
     source::ListSource,
 };
-pub use self::list_store::{ListPlace, ListStore};
 pub(crate) use self::{
     cache::{Change, ListChanges},
     cached::Lookup,
@@ -332,6 +332,19 @@ impl Catalog {
     /// The list that the gateway itself sees, if it is there.
     pub(crate) fn listed(&self, kind: ListKind) -> Option<Arc<List>> {
         self.base()?.list(kind).value()
+    }
+
+    /// False if the server declares no such list. The list of an earlier process is enough to go on.
+    pub(crate) async fn may_have(&self, context: &Context, kind: ListKind) -> bool {
+        let info = self.server_info(context);
+        if info.at_hand().is_none() {
+            let list = self.list_to_show(context, kind);
+            tokio::select! {
+                is_there = list.available() => if is_there { return true },
+                () = info.cached.settled() => {}
+            }
+        }
+        info.wait().await.map_or(true, |info| info.has(kind.capability()))
     }
 
     /// Number of entries that the gateway itself sees, or saw in an earlier process.

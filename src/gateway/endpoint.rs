@@ -159,8 +159,7 @@ fn absent(call: &Call) -> Reply {
 fn own_list(shared: &Arc<GatewayState>, one: VisibleBackend, kind: ListKind, call: Call) -> Reply {
     let shared = Arc::clone(shared);
     Reply::later(async move {
-        let info = one.entry.catalog.server_info(&call.context).wait().await;
-        if info.is_ok_and(|info| !info.has(kind.capability())) {
+        if !one.entry.catalog.may_have(&call.context, kind).await {
             return Reply::failed(ErrorObject::method_not_found(call.method.as_str()));
         }
         Reply::done(lists::serve(&shared, NameView::Own, &[one], kind, &call).await)

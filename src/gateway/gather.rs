@@ -51,9 +51,7 @@ async fn renewed<T: PartialEq>(asked: &[Lookup<T>]) {
 }
 
 async fn wait<T: PartialEq>(asked: &[Lookup<T>], budget: Duration, policy: WaitPolicy) {
-    let here = |one: &Lookup<T>| {
-        one.freshness.value.is_some() || one.fallback.is_some() || one.remembered().is_some()
-    };
+    let here = |one: &Lookup<T>| one.freshness.value.is_some() || one.fallback.is_some() || one.remembered().is_some();
     let mut some_here = asked.iter().any(here);
     // A failed one is awaited only if there is nothing else to return.
     let waits = |one: &&Lookup<T>| {

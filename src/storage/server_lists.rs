@@ -116,7 +116,6 @@ impl ServerListTable<'_> {
         delete(&mut change, key, (key.capabilities.as_bytes(), &key.method)).await?;
         Ok(change.commit().await?)
     }
-
 }
 
 async fn delete(

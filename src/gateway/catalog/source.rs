@@ -131,10 +131,9 @@ impl ListSource {
             alike_lists: Alike::default(),
             alike_infos: Alike::default(),
             last_server_info: RwLock::new(last_server_info.map(Arc::new)),
-            kept: configured.section().map(|section| KeptUnder {
-                section,
-                tells_callers_apart: configured.spec.lists_for_each_user(),
-            }),
+            kept: configured
+                .section()
+                .map(|section| KeptUnder { section, tells_callers_apart: configured.spec.lists_for_each_user() }),
         }
     }
 

@@ -113,7 +113,7 @@ async fn a_remembered_list_decides_nothing_about_a_call() {
         let client = Client::new(gateway_that_remembers(&lists, vec![mount_as(&files, &before)]).merged());
         client.tools().await;
         client.ask(Method::ToolsCall, call).await;
-        assert_eq!(*before.mirrors.lock(), ["Region=eu"]);
+        assert_eq!(*before.mirrors.lock(), ["region=eu"]);
     }
     let slow = asleep(&["look"]);
     let gateway = gateway_that_remembers(&lists, vec![mount_as(&files, &slow)]);
