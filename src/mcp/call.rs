@@ -27,7 +27,7 @@ pub trait Server: Send + Sync {
     /// way to the backend. The reply to a notification ends with an absent payload.
     fn call(&self, call: Call) -> Reply;
 
-    /// Tells the server that a client waits for what it has not said yet, and may call it next.
+    /// Announces a client that waits for messages the server has not sent yet, and that may call the server next.
     fn expect(&self, client: &Context) {
         let _ = client;
     }
@@ -47,16 +47,14 @@ pub struct Call {
 /// Caller and client of a call. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Context {
-    /// In whose name.
     pub caller: Arc<Caller>,
     /// The account of the user: what waits for the caller is charged to it.
     pub account: Account,
-    /// On whose behalf.
     pub requester: Requester,
     /// The client itself.
     pub client: Arc<ClientInfo>,
     /// Parameters that the client's transport mirrored; `None` if it mirrors none. From the gateway on, the parameters
-    /// to mirror toward the server, whatever the client's version.
+    /// to mirror toward the server, for any client version.
     pub mirror: Option<Arc<Mirror>>,
     /// The log messages that the client wants.
     pub level: LogLevel,
@@ -68,7 +66,8 @@ pub struct Context {
     pub revoked: Option<Arc<CancellationToken>>,
     /// What the call waits for before its server gets it.
     pub wait: WaitNotice,
-    /// Of a listen, the event to pass on, and nothing else; `None` for one that hears what comes from now on.
+    /// For a `subscriptions/listen` call: the single event to pass on; `None` for a call that gets all events from now
+    /// on.
     pub heard: Option<HeardEvent>,
 }
 
@@ -101,7 +100,7 @@ pub struct Capabilities {
 // === impl Context ===
 
 impl Context {
-    /// A call of the gateway itself, which presents itself as this client. What waits for it is charged to this account.
+    /// A call of the gateway itself, which presents itself as this client. This account pays for what the call holds.
     pub fn of_gateway(client: ClientInfo, account: Account) -> Self {
         Self {
             caller: Arc::new(Caller::gateway()),
@@ -122,12 +121,12 @@ impl Context {
 // === impl WaitNotice ===
 
 impl WaitNotice {
-    /// A notice that somebody reads. The default is one that nobody does.
+    /// A notice that has a reader; the default one has none.
     pub(crate) fn read() -> Self {
         Self(Some(Arc::default()))
     }
 
-    /// True if somebody reads it.
+    /// True if it has a reader.
     pub(crate) const fn is_read(&self) -> bool {
         self.0.is_some()
     }
@@ -172,12 +171,12 @@ impl ClientInfo {
         )
     }
 
-    /// True if a server with sessions is told the same of both.
+    /// True if a server with sessions sees the same client in both.
     pub fn is_introduced_as(&self, other: &Self) -> bool {
         self.revision.era() == other.revision.era() && self.describes_itself_as(other)
     }
 
-    /// True if both give the same account of themselves, whatever versions they speak.
+    /// True if both describe the same client, in any version.
     pub(crate) fn describes_itself_as(&self, other: &Self) -> bool {
         self.implementation == other.implementation && self.capabilities.json() == other.capabilities.json()
     }

@@ -1,4 +1,4 @@
-//! Translation of messages to a client into its version, and of its answers into the server's. Knows nothing of streams.
+//! Translation of messages to a client into its version, and of its answers into the server's.
 //!
 //! A message without a form in the client's version ends as `translation` 4.6 requires: the side that can act on it
 //! gets an error, a notification is dropped; each is counted, and logged the first time for its server.

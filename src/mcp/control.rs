@@ -1,10 +1,10 @@
 //! The members of a client's messages that the gateway decides on: names that route, URIs, task ids, levels, tokens. A
-//! server may read a message that has one of them twice, or in another spelling, otherwise than the gateway checked it, so
-//! the message is refused. Which members these are, the rows of `methods` say.
+//! server may read a message that has one of them twice, or in another spelling, in another way than the gateway
+//! checked it, so the message is refused. The rows of `methods` list these members.
 //!
-//! Names are compared by Unicode simple folding, as Go's `encoding/json` compares them with those of a struct. A member
-//! that folds to a control member is refused even if it is the only one: the gateway may add the real one. Other
-//! members, and everything inside `arguments`, are not compared.
+//! Names are compared by Unicode simple folding, the way Go's `encoding/json` matches struct fields. A member that
+//! folds to a control member is refused even if it is the only one: the gateway may add the real one. Other members,
+//! and everything inside `arguments`, are not compared.
 
 use super::{
     IndexedJson, Method, Payload,
@@ -20,7 +20,6 @@ pub(super) enum Ambiguity {
     Repeated(&'static str),
     /// It is spelled otherwise than the protocol spells it.
     Misspelled {
-        /// As it came.
         written: String,
         /// As the protocol spells it.
         meant: &'static str,
@@ -64,7 +63,7 @@ fn find<'a>(
 
 /// The place of the member among `controls`; `None` if it is another one.
 fn place_of(written: &str, controls: &'static [ControlMember]) -> Result<Option<usize>, Ambiguity> {
-    // most names are those of the protocol, without escapes
+    // most names come from the protocol and have no escapes
     let plain = written.get(1..written.len().saturating_sub(1)).unwrap_or_default();
     if let Some(place) = controls.iter().position(|control| plain == control.name) {
         return Ok(Some(place));

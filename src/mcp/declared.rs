@@ -1,4 +1,4 @@
-//! Features that a client must declare to be sent a request. Knows nothing of streams and sessions.
+//! Features that a client must declare to be sent a request.
 
 use super::{ClientInfo, ErrorObject, LackingFeature, Method, Payload, Untranslatable, json::Object};
 
@@ -10,7 +10,7 @@ pub(crate) fn missing(client: &ClientInfo, method: &Method, params: &Payload) ->
         Method::Elicit if !able("elicitation") => Some(LackingFeature::Elicitation),
         Method::Elicit => missing_mode(client, params),
         Method::RootsList if !able("roots") => Some(LackingFeature::Roots),
-        // 2025-11-25 tasks: those that the client itself executes
+        // 2025-11-25 tasks that the client itself executes
         method if method.is_of_core_tasks() && !able("tasks") => Some(LackingFeature::Tasks),
         _ => None,
     }

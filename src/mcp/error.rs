@@ -1,4 +1,4 @@
-//! The error member of a JSON-RPC response. Knows nothing of HTTP statuses.
+//! The error member of a JSON-RPC response.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::model::BackendId;
 
-/// Members of an error's data in which the gateway advises clients; see [`Retry`].
+/// Members of an error's data that hold advice for clients; see [`Retry`].
 const RETRYABLE: &str = "retryable";
 const MAY_HAVE_RUN: &str = "mayHaveRun";
 const LOGIN_REQUIRED: &str = "loginRequired";
@@ -114,7 +114,7 @@ impl ErrorObject {
         }
     }
 
-    /// The version that it was written in; `None` for one of the gateway's own, which means the same in every version.
+    /// The version it was written in; `None` for the gateway's own errors, which mean the same in every version.
     pub const fn revision(&self) -> Option<Revision> {
         self.revision
     }
@@ -124,12 +124,12 @@ impl ErrorObject {
         Self::new(Self::INVALID_PARAMS, message)
     }
 
-    /// `-32602` for parameters in which the string `key` is missing.
+    /// `-32602` for parameters without the string `key`.
     pub fn missing_string(key: &str) -> Self {
         Self::invalid_params(&format!("`{key}` is missing or is no string"))
     }
 
-    /// `-32602` for a task that the caller has not, the same for one that does not exist and for somebody else's.
+    /// `-32602` for a task that does not exist or belongs to another user. Both look the same.
     pub fn unknown_task() -> Self {
         Self::invalid_params("Unknown task: it does not exist, has expired, or is not yours")
     }
@@ -162,7 +162,7 @@ impl ErrorObject {
         Self::with_data(Self::INTERNAL_ERROR, message, &data!({ "retryable": true }))
     }
 
-    /// `-32603` for a call that may have run, and whose answer nobody has. An agent must not send it again without a look.
+    /// `-32603` for a call that may have run but has no answer. An agent must not repeat it blindly.
     pub fn lost(message: &str) -> Self {
         let mut data = data!({});
         Retry::MayHaveRun.tell(&mut data);
@@ -205,7 +205,7 @@ impl ErrorObject {
         self.with_datum("backend", &name).with_datum("server", &name)
     }
 
-    /// The same error as one about this server: one of the gateway's own names it then, also in its message.
+    /// The same error, attributed to this server. The gateway's own errors then name it, also in their message.
     #[must_use]
     pub fn about(self, backend: &BackendId) -> Self {
         if self.revision.is_some() || self.code != Self::INTERNAL_ERROR {

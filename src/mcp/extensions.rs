@@ -1,9 +1,9 @@
 //! Extensions of MCP (2026-07-28, *Extensions*): a file each, and a line in [`EXTENSIONS`]. Everything that the gateway does
 //! for an extension because it is declared, listed or named is read from here.
 //!
-//! An extension that nobody wrote a file for passes at the endpoint of its server: its settings, and its methods as those that
-//! MCP does not define. At endpoints of several servers these reach none, so that it is not declared there. What one side of a
-//! call lacks is supplied by a decorator in `crossing`, as for any other difference between the sides.
+//! An extension without a file here passes through at its server's own endpoint, as do its settings and methods.
+//! Endpoints of several servers cannot route its methods, so they do not declare it. As with any other difference
+//! between two sides of a call, a decorator in `crossing` supplies what one side lacks.
 
 mod apps;
 mod extension;
@@ -30,7 +30,7 @@ use super::{
 /// The extensions, in no particular order.
 const EXTENSIONS: &[&dyn Extension] = &[&tasks::TasksExtension, &apps::AppsExtension];
 
-/// The places of URIs that extensions add, with those of MCP itself.
+/// The places of URIs in MCP and its extensions.
 struct ExtendedPlaces {
     tool: Paths,
     tool_result: Paths,
@@ -91,7 +91,7 @@ fn known(id: &str) -> Option<&'static dyn Extension> {
     EXTENSIONS.iter().find(|extension| extension.id() == id).copied()
 }
 
-/// The capability `extensions` of several servers, each of which has its own: by name the settings that a client is shown.
+/// The merged `extensions` capability of several servers: the settings a client sees, by name.
 pub(crate) fn merged(declared: &[Map<String, Value>]) -> Map<String, Value> {
     by_name(declared, |id, settings| known(id)?.merged(settings))
 }

@@ -1,5 +1,5 @@
-//! The JSON text of one payload, and the places of its members and of those of `_meta`, which are read once and kept. Knows
-//! nothing of what they mean.
+//! The JSON text of one payload, with the places of its members and of the members of `_meta`, which are read once and
+//! kept.
 
 use std::{
     ops::Deref,
@@ -14,8 +14,7 @@ use super::json::{self, At, Found, index::MemberIndex, scan::Members};
 /// The name of the `_meta` member.
 pub const META: &str = "_meta";
 
-/// A JSON text, or none, which is known to be UTF-8. Cheap to clone; its members are looked for once, when the first of
-/// them is asked for.
+/// A JSON text, or none, known to be UTF-8. Cheap to clone. Its members are indexed when the first is asked for.
 #[derive(Debug, Clone, Default)]
 pub struct IndexedJson {
     text: ByteString,

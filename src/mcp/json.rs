@@ -1,4 +1,4 @@
-//! Raw JSON, read by view and edited by key: every byte that is not edited stays. Knows nothing of MCP.
+//! Raw JSON, read by view and edited by key. Bytes that are not edited stay.
 //!
 //! Values are never decoded into a tree and written again: numbers, spacing, repeated and unknown members survive as
 //! they came. Nested values are skipped without recursion, so depth costs nothing.
@@ -27,7 +27,7 @@ pub enum At {
     Key(&'static str),
     /// Each element of an array.
     Each,
-    /// Each member of an object; the last one of each name.
+    /// Each member of an object; for repeated names, the last.
     Member,
 }
 
@@ -41,7 +41,7 @@ pub struct Object<'a>(Vec<(Cow<'a, str>, &'a str)>);
 #[derive(Debug, Default)]
 pub struct Edits {
     replaced: Vec<(Range<usize>, Vec<u8>)>,
-    /// Members that another one of their name follows, with the comma after them.
+    /// Earlier members of a repeated name, each with the comma after it.
     superseded: Vec<Range<usize>>,
 }
 
@@ -49,7 +49,7 @@ pub struct Edits {
 #[derive(Debug, Clone, Default)]
 pub struct Found {
     value: Option<Range<usize>>,
-    /// Members on the way that another one of their name follows: removed when the value is replaced.
+    /// Earlier members of a repeated name along the path: removed when the value is replaced.
     superseded: Vec<Range<usize>>,
 }
 
@@ -57,7 +57,7 @@ pub struct Found {
 struct MemberOnPath<'t, 'p> {
     name: Cow<'t, str>,
     value: &'t str,
-    /// The place at which the member begins, and that of the next one.
+    /// The start of the member, and the start of the next one.
     start: usize,
     next: usize,
     inside: Vec<&'p [At]>,
@@ -186,7 +186,7 @@ impl Edits {
         }
     }
 
-    /// The members of the object `part` that are on one of `paths`; of those with one name the last.
+    /// The members of the object `part` on any of `paths`; for repeated names, the last.
     fn members_on<'t, 'p>(&mut self, whole: &str, part: &'t str, paths: &[&'p [At]]) -> Vec<MemberOnPath<'t, 'p>> {
         let mut members: Vec<MemberOnPath<'t, 'p>> = Vec::new();
         let mut is_last_on_path = false;
@@ -294,7 +294,7 @@ impl Found {
         unquote(std::str::from_utf8(text.get(self.value.clone()?)?).ok()?)
     }
 
-    /// The text with the JSON text `value` in its place. `text` is the one that was looked at.
+    /// The text with its value replaced by the JSON text `value`. `text` must be the text it was found in.
     pub fn replace(&self, text: &str, value: &str) -> String {
         let Some(place) = &self.value else { return text.to_owned() };
         // exact: a text with room to spare is given a second allocation when it is shared
@@ -317,8 +317,8 @@ fn after<'a>(paths: &[&'a [At]], taken: impl Fn(&At) -> bool) -> Vec<&'a [At]> {
     paths.iter().filter_map(|path| path.split_first()).filter(|(step, _)| taken(step)).map(|(_, rest)| rest).collect()
 }
 
-/// Sets the member `key` of the object `text` to the JSON text `value`. It is added at the end if there is none; if the
-/// name is repeated, the last one stays. A text that is no object is given back as it is.
+/// Sets the member `key` of the object `text` to the JSON text `value`. Adds it at the end if there is none; if the
+/// name is repeated, the last one stays. Returns a text that is not an object unchanged.
 pub fn with_member(text: &Bytes, key: &str, value: &str) -> Bytes {
     let Some(whole) = std::str::from_utf8(text).ok().filter(|text| is_object(text)) else { return text.clone() };
     let found = Found::member(whole, key);
@@ -384,7 +384,7 @@ pub(crate) fn may_escape_letters(text: &[u8]) -> bool {
 
 /// True if the name, written with its quotes, is `name`.
 pub(crate) fn is_named(written: &str, name: &str) -> bool {
-    // escapes are longer than what they stand for
+    // escapes are longer than the characters they encode
     match written.len().cmp(&(name.len() + 2)) {
         Ordering::Less => false,
         Ordering::Equal => written.as_bytes()[1..].starts_with(name.as_bytes()),
@@ -444,7 +444,7 @@ fn comma_after(text: &[u8], from: usize) -> usize {
     text[from..].iter().position(|byte| *byte == b',').map_or(text.len(), |at| from + at)
 }
 
-/// The position of `part` in `whole`, of which it is a slice.
+/// The position of `part`, a slice of `whole`.
 fn span(whole: &str, part: &str) -> Range<usize> {
     offset(whole.as_bytes(), part)
 }

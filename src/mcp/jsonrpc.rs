@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0 envelopes: bytes to messages and back. Knows nothing of methods' meaning and of revisions.
+//! JSON-RPC 2.0 envelopes: bytes to messages and back.
 //!
 //! An envelope is parsed once and its parts are slices of what was read; payloads are not looked into.
 
@@ -17,7 +17,7 @@ use crate::support::piece::{is_small_part, piece};
 /// Maximum number of messages in a batch, the highest that can be configured (`batch`).
 const MAX_BATCH: usize = 10_000;
 
-/// Maximum length of a method, and of the text of an id, in bytes: both are kept beside the message.
+/// Maximum length of a method, and of the text of an id, in bytes. Both are kept in the message.
 const MAX_NAME: usize = 1024;
 
 /// The id of a request: a string or a number, kept verbatim so that it can be echoed exactly.
@@ -31,14 +31,12 @@ pub enum Message {
     Request {
         /// The id that the answer has to carry.
         id: RequestId,
-        /// The method.
         method: Method,
         /// The text of `params`; empty where absent.
         params: IndexedJson,
     },
     /// A method without an id.
     Notification {
-        /// The method.
         method: Method,
         /// The text of `params`; empty where absent.
         params: IndexedJson,
@@ -55,7 +53,6 @@ pub enum Message {
 /// The content of one frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
-    /// One message.
     Single(Message),
     /// A batch (2025-03-26): each element is a message, or the error that it deserves.
     Batch(Vec<Result<Message, Malformed>>),
@@ -70,7 +67,6 @@ pub enum Malformed {
     /// Valid JSON that is no message: `-32600`, with the id if it is readable.
     #[error("Invalid Request: {reason}")]
     NotAMessage {
-        /// The error.
         reason: Cow<'static, str>,
         /// The id, if it is readable.
         id: Option<RequestId>,
@@ -78,9 +74,7 @@ pub enum Malformed {
     /// An object that was meant as the answer to this request, which no other follows: `-32600`.
     #[error("Invalid Request: the answer cannot be read: {reason}")]
     BrokenAnswer {
-        /// The error.
         reason: String,
-        /// The request.
         id: RequestId,
     },
     /// Its parameters are a list, or a member that the gateway decides on can be read in two ways: `-32602`.
@@ -120,7 +114,7 @@ impl RequestId {
         &self.0
     }
 
-    /// The id as one of the gateway's own numbers.
+    /// The id as a number, if the gateway assigned it.
     pub fn as_number(&self) -> Option<u64> {
         std::str::from_utf8(&self.0).ok()?.parse().ok()
     }
@@ -154,7 +148,7 @@ pub fn returned_number(text: &str) -> Option<u64> {
 /// The members of an envelope that JSON-RPC names.
 const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
-/// An envelope as it came. Absent members differ from those that are `null`.
+/// An envelope as received. Absent members differ from `null` members.
 #[derive(Default)]
 struct Envelope<'a> {
     /// The texts of [`MEMBERS`], in their order.
@@ -263,7 +257,7 @@ impl<'a> Envelope<'a> {
         let name = json::name_of(name);
         match MEMBERS.iter().position(|member| name == *member) {
             Some(place) if self.members[place].is_none() => self.members[place] = Some(value),
-            // an id that is repeated names no request, whatever else is repeated
+            // a repeated id names no request, even if other members are repeated too
             Some(place) => self.repeated = self.repeated.filter(|name| *name == "id").or(Some(MEMBERS[place])),
             None => {
                 let meant = MEMBERS.iter().find(|member| spelling::is_other_spelling(&name, member));
@@ -275,7 +269,7 @@ impl<'a> Envelope<'a> {
     fn into_message(self, text: &ByteString) -> Result<Message, Malformed> {
         let slice = |value: &str| piece(text.as_bytes().slice_ref(value.as_bytes()), text.len());
         let [jsonrpc, given_id, method, params, result, error] = self.members;
-        // some peers write every member, and null for those that mean nothing
+        // some peers write every member, with null for the unused
         let is_there = |value: &&str| *value != "null";
         let method = method.filter(is_there);
         let params = params.filter(|params| is_there(params) && !is_empty_list(params));
@@ -284,7 +278,7 @@ impl<'a> Envelope<'a> {
             None => (result, error),
         };
         let id = given_id.filter(|_| self.repeated != Some("id")).and_then(|text| RequestId::read(&slice(text)));
-        // text that a program prints beside its messages may have an id; an answer has these as well
+        // a program may print lines with an id that are not messages; a real answer has these members too
         let is_answer = jsonrpc.is_some() && method.is_none() && (result.is_some() || error.is_some());
         let refuse = |reason: &str| {
             let reason = reason.to_owned();
@@ -312,7 +306,7 @@ impl<'a> Envelope<'a> {
         let params = params.map(part).unwrap_or_default();
         match (method, result, error) {
             (Some(method), None, None) => read_begun(method, params, given_id, id),
-            // some servers write both members, and null for the one that does not count
+            // some servers write both members, with null for the unused one
             (None, Some("null"), Some("null")) => refuse("`result` and `error` are both null"),
             (None, Some(result), None | Some("null")) => match id {
                 Some(id) => Ok(Message::result(id, slice(result))),
@@ -380,8 +374,8 @@ impl Frame {
         }
     }
 
-    /// The same frame of a client, in which each request and notification can be read in one way only: what the gateway
-    /// checks is what a server reads. Others are malformed.
+    /// The same for a client's frame. Each request and notification must have only one reading, so that a server reads
+    /// what the gateway checked. Other frames are malformed.
     pub fn unambiguous(self) -> Result<Self, Malformed> {
         Ok(match self {
             Self::Single(message) => Self::Single(message.unambiguous()?),
@@ -415,7 +409,7 @@ impl Malformed {
     }
 }
 
-/// The error of an answer, which some servers write as its text alone.
+/// The error of an answer, which some servers write as a plain string.
 fn read_error<'a>(error: &'a str, slice: impl Fn(&'a str) -> Bytes) -> Option<ErrorObject> {
     match json::unquote(error) {
         Some(text) => Some(ErrorObject::internal(&text)),
@@ -423,7 +417,6 @@ fn read_error<'a>(error: &'a str, slice: impl Fn(&'a str) -> Bytes) -> Option<Er
     }
 }
 
-/// True for `[]`.
 fn is_empty_list(text: &str) -> bool {
     text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).is_some_and(|inner| inner.trim_ascii().is_empty())
 }

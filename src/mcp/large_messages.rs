@@ -1,11 +1,11 @@
 //! Large messages: checked, bound and translated off the worker threads. Each owner has one at a time there, and all together
 //! half of the cores.
 //!
-//! Whoever handles messages does so in polls of a future or stream. [`OffWorker`] drives one of them. Where that comes to a
-//! message, it awaits [`off_worker`]: if the message is large, the rest of the poll runs on a blocking thread, in the turn of
-//! the owner, and the next poll is on the worker again. So nothing is copied, and what is handled there is cancelled like
-//! everything else: by dropping it. A turn is used at once, whether anybody polls meanwhile or not: a client that reads
-//! nothing holds up nobody.
+//! Code that handles messages runs in polls of a future or stream, driven by [`OffWorker`]. When it comes to a message,
+//! it awaits [`off_worker`]: if the message is large, the rest of the poll runs on a blocking thread, in the owner's
+//! turn, and the next poll is on the worker again. So nothing is copied, and dropping the future cancels this work like
+//! any other. A turn is used at once, even if nothing polls in the meantime, so a client that does not read holds up no
+//! others.
 
 use std::{
     fmt, mem,
@@ -44,7 +44,7 @@ static TURNS: LazyLock<FairTurns<MessageOwner>> = LazyLock::new(|| {
 pub(crate) enum MessageOwner {
     /// The user whose client sent it or gets it.
     User(UserId),
-    /// The server that wrote it, before it is known for whom.
+    /// The server that wrote it; its receiver is not known yet.
     Server(BackendId),
 }
 
@@ -120,14 +120,12 @@ pub(crate) fn answer_size(answer: &Result<Payload, ErrorObject>) -> usize {
 // === impl OffWorker ===
 
 impl<F: Future + Unpin> OffWorker<F, F::Output> {
-    /// Drives a future.
     pub(crate) fn future(owner: MessageOwner, future: F) -> Self {
         Self { owner, poll: |future, cx| future.poll_unpin(cx), place: PollPlace::Worker(future) }
     }
 }
 
 impl<S: Stream + Unpin> OffWorker<S, Option<S::Item>> {
-    /// Drives a stream.
     pub(crate) fn stream(owner: MessageOwner, stream: S) -> Self {
         Self { owner, poll: |stream, cx| stream.poll_next_unpin(cx), place: PollPlace::Worker(stream) }
     }
@@ -181,7 +179,7 @@ impl<S: Send + 'static, T: Send + 'static> OffWorker<S, T> {
                         self.place = PollPlace::Worker(driven);
                         return Poll::Ready(item);
                     }
-                    // polled again here: whoever drives it may be another task by now
+                    // polled again here: another task may drive it by now
                     Some((driven, Poll::Pending)) => PollPlace::Worker(driven),
                     None => PollPlace::Lost,
                 },
@@ -215,8 +213,8 @@ impl<S: Send + 'static, T: Send + 'static> Journey<S, T> {
         QueuedPoll { driven, begun }
     }
 
-    /// Polls on a blocking thread. If nobody waits for that any more, it goes on to its end, keeps its turn, and then drops
-    /// what it polled.
+    /// Polls on a blocking thread. If the result is no longer wanted, the poll still runs to its end in its turn, and
+    /// then drops what it polled.
     fn go(self, mut driven: S, turn: FairTurn<MessageOwner>) -> PollAway<S, T> {
         let Self { poll, waker, fields } = self;
         spawn_blocking(move || {

@@ -5,7 +5,7 @@ use tokio::sync::watch;
 /// Severity of a log message; ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// For those who mend the server.
+    /// For the server's developers.
     Debug,
     /// Things go as they should.
     Info,
@@ -13,7 +13,6 @@ pub enum Level {
     Notice,
     /// Something may go wrong.
     Warning,
-    /// Something went wrong.
     Error,
     /// A part of the server failed.
     Critical,

@@ -42,7 +42,7 @@ impl Revision {
             .collect()
     }
 
-    /// The version that took this one's place; its name is the day. `None` for the newest.
+    /// The version that replaced this one; its name is a date. `None` for the newest.
     pub fn successor(self) -> Option<Self> {
         Self::ALL.into_iter().find(|later| *later > self)
     }

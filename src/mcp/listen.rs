@@ -37,7 +37,7 @@ pub struct Filter {
     pub resources: BTreeSet<String>,
     /// The ids of tasks.
     pub tasks: BTreeSet<String>,
-    /// The members that MCP does not define, such as those of extensions.
+    /// Members that MCP does not define, such as those added by extensions.
     pub others: BTreeMap<String, Value>,
 }
 
@@ -131,7 +131,7 @@ impl Filter {
         self.others.extend(other.others);
     }
 
-    /// Parameters with this filter, without the kinds of which it names none.
+    /// Parameters with this filter, without the kinds it leaves empty.
     pub fn params(&self) -> Payload {
         let mut filter = self.defined();
         if !self.others.is_empty() {
@@ -183,8 +183,8 @@ fn is_defined(member: &str) -> bool {
         || [RESOURCE_SUBSCRIPTIONS, TASK_IDS].contains(&member)
 }
 
-/// A listen of one client for members of the filter that MCP does not define. It is a request of its own, which no other client
-/// shares: nobody here knows whom the notifications concern.
+/// A listen of one client for members of the filter that MCP does not define. It is a request of its own and is never
+/// shared, because the gateway cannot know which client its notifications concern.
 pub fn for_others(others: &BTreeMap<String, Value>) -> (Method, Payload) {
     let params = Payload::of(Revision::V2026_07_28, &json!({ "notifications": others }));
     (Method::Other(Method::Listen.as_str().into()), params)

@@ -1,6 +1,5 @@
 //! Tool parameters that a client mirrors in headers, `x-mcp-header` (2026-07-28, transports, *Custom Headers from Tool
-//! Parameters*): which they are, what is to be mirrored of a call, and whether what was mirrored is what the call says.
-//! Knows nothing of HTTP.
+//! Parameters*): finds them, mirrors those of a call, and checks that mirrored values match the call.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -28,7 +27,6 @@ pub type Mirror = BTreeMap<String, Option<String>>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mirrored(Vec<MirroredParam>);
 
-/// One mirrored parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct MirroredParam {
     /// The name of the header after `Mcp-Param-`, in lower case.
@@ -45,8 +43,8 @@ struct NamePath {
 }
 
 impl Mirrored {
-    /// Those of a tool in `tools/list`; `None` if there are none, or if their annotations are invalid, so that no
-    /// client calls it.
+    /// The mirrored parameters of a tool in `tools/list`; `None` if there are none, or if their annotations are
+    /// invalid, so that no client calls it.
     pub fn of_tool(tool: &[u8]) -> Option<Self> {
         // a single search rules out most tools
         if !json::may_hold(tool, &Finder::new(KEYWORD)) {

@@ -1,4 +1,4 @@
-//! Events in one part of the gateway that others act on. Knows nothing of who acts.
+//! Events in one part of the gateway that other parts act on.
 //!
 //! The parts get an observer when they are built, and the application acts: no part knows another.
 

@@ -1,4 +1,4 @@
-//! The parameters or result of one message: raw JSON, tagged with the version it was written in, and by which server.
+//! The parameters or result of one message: raw JSON, tagged with its version and with the server that wrote it.
 
 use std::{
     borrow::Cow,
@@ -166,8 +166,8 @@ impl Payload {
         self.json.member(key)
     }
 
-    /// The structured content of a tool's result, in any version. Nearly every result that has none is told by a letter, or by an
-    /// escape in its place.
+    /// The structured content of a tool's result, in any version. Looking for one letter, or for an escape, rules out
+    /// nearly every result without it.
     pub fn structured_content(&self) -> Option<&str> {
         static NAME: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("structuredContent"));
         let may_be_there = memchr2(b'C', b'\\', &self.json).is_some() && json::may_hold(&self.json, &NAME);
@@ -208,8 +208,8 @@ impl Payload {
         Self { json: self.json.replaced(found, value), ..self }
     }
 
-    /// The same payload with every value at the end of one of `paths` replaced by the result of `change`. One pass over
-    /// the text, whatever the number of paths.
+    /// The same payload with the value at the end of each of `paths` replaced by the result of `change`. One pass over
+    /// the text, for any number of paths.
     #[must_use]
     pub fn rewrite<F>(&self, paths: &[&[At]], mut change: F) -> Self
     where

@@ -23,7 +23,7 @@ use crate::{
 const MAX_PROGRESS: usize = 16;
 /// Maximum size in bytes of a client's progress notification on a server request; a larger one is dropped.
 pub(crate) const MAX_PROGRESS_SIZE: usize = 4 * 1024;
-/// The size of an event beside its payload, in bytes.
+/// The size of an event without its payload, in bytes.
 const EVENT: usize = 256;
 
 /// The reply to one call. It is driven by its reader, and **dropping it cancels the call**.
@@ -32,40 +32,33 @@ pub struct Reply(Pin<Box<dyn Stream<Item = Event> + Send>>);
 /// An item of a reply, and the rest of it.
 #[derive(Debug)]
 pub enum Step {
-    /// A notification.
     Notified(Notification, Reply),
     /// A server request during the call.
     Asked(ServerRequest, Reply),
-    /// The end.
     Done(Outcome),
 }
 
 /// An item of the stream that makes a reply; nothing after [`Event::Done`] is read.
 #[derive(Debug)]
 pub enum Event {
-    /// A notification.
     Notified(Notification),
-    /// A server request.
     Asked(ServerRequest),
-    /// The end.
     Done(Outcome),
 }
 
 /// End of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// With a result.
     Complete(Payload),
     /// With server requests that the client answers by the next call (2026-07-28).
     InputRequired(Payload),
-    /// With an error.
     Failed(ErrorObject),
 }
 
 /// A notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notification {
-    /// Its method, one of `notifications/…`.
+    /// One of `notifications/…`.
     pub method: Method,
     /// Its parameters.
     pub params: Payload,
@@ -82,7 +75,7 @@ pub struct ServerRequest {
     pub answer: Answer,
 }
 
-/// Receiver of the answer to a server request. Dropping it without an answer tells the server that there will be none.
+/// Receiver of the answer to a server request. Dropped without an answer, it informs the server that none will come.
 #[derive(Debug)]
 pub struct Answer {
     answer: oneshot::Sender<Result<Payload, ErrorObject>>,
@@ -181,7 +174,7 @@ fn unanswered() -> ErrorObject {
     ErrorObject::internal("the call ended without an answer")
 }
 
-/// A reply is a stream of its events, for those who poll.
+/// A reply is a stream of its events, for code that polls.
 impl Stream for Reply {
     type Item = Event;
 
@@ -319,7 +312,7 @@ impl Answer {
         self.answer.closed().await;
     }
 
-    /// The same for those who poll.
+    /// The same for code that polls.
     pub fn poll_withdrawn(&mut self, cx: &mut task::Context<'_>) -> Poll<()> {
         self.answer.poll_closed(cx)
     }

@@ -33,7 +33,7 @@ pub enum Feature {
     PrimingEvent,
     /// `completions` is a declared server capability (2025-03-26 and later).
     CompletionsCapability,
-    /// Elicitation has modes, of which one leads to a page (2025-11-25 and later).
+    /// Elicitation has modes, including one that leads to a page (2025-11-25 and later).
     UrlElicitation,
     /// Lists have cache hints (2026-07-28 and later).
     CacheHints,

@@ -21,9 +21,9 @@ pub struct ServerOrigin(Arc<OriginState>);
 
 struct OriginState {
     backend: BackendId,
-    /// The account to which is charged what nobody asked the server for.
+    /// The account charged for unsolicited messages of the server.
     account: Account,
-    /// The features that somebody lacks and that were logged.
+    /// The lacking features that were logged.
     logged: Mutex<HashSet<String>>,
 }
 
@@ -35,7 +35,7 @@ impl ServerOrigin {
         Self(Arc::new(OriginState { backend, account, logged: Mutex::default() }))
     }
 
-    /// The account to which is charged what nobody asked the server for.
+    /// The account charged for unsolicited messages of the server.
     pub fn account(&self) -> Account {
         self.0.account.clone()
     }

@@ -22,8 +22,8 @@ pub(super) fn is_other_spelling(name: &str, meant: &str) -> bool {
     name.chars().map(folded).eq(meant.chars().map(|c| c.to_ascii_lowercase()))
 }
 
-/// The name as the most lenient reader compares it: without what surrounds it and what nobody sees in it, in NFKC and
-/// without case (the Unicode Standard, *Identifier Caseless Matching*), each run of slashes as one.
+/// The name as the most lenient reader compares it: without surrounding or invisible characters, in NFKC and without
+/// case (the Unicode Standard, *Identifier Caseless Matching*), each run of slashes as one.
 pub(super) fn folded(name: &str) -> String {
     let ignorable = CodePointSetData::new::<DefaultIgnorableCodePoint>();
     let visible: String = name.chars().filter(|c| !ignorable.contains(*c)).nfkc().collect();

@@ -1,5 +1,4 @@
-//! Tasks in messages: the `Task` of 2025-11-25 and the `DetailedTask` of the extension. Only views; knows nothing of
-//! requesters.
+//! Tasks in messages, as views: the `Task` of 2025-11-25 and the `DetailedTask` of the extension.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -23,9 +22,7 @@ const MAX_INPUT_REQUESTS: usize = 64;
 /// A task of the extension: a `CreateTaskResult`, or a `DetailedTask`.
 #[derive(Debug, Clone)]
 pub(crate) struct DetailedTask {
-    /// Its id.
     pub(crate) id: String,
-    /// Its status.
     pub(crate) status: TaskStatus,
     /// Delay before the next poll.
     pub(crate) poll_interval: Duration,
@@ -36,7 +33,6 @@ pub(crate) struct DetailedTask {
 /// A task as the result of the call that created it names it, in either form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CreatedTask {
-    /// Its id.
     pub(crate) id: String,
     /// The lifetime that the server gave it; `None`: unlimited.
     pub(crate) ttl: Option<Duration>,
@@ -47,7 +43,6 @@ pub(crate) struct CreatedTask {
 /// The status of a task, the same in both forms (2025-11-25, tasks, *Task Status*; extension, *Task Status*).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskStatus {
-    /// It is running.
     Working,
     /// It waits for answers.
     InputRequired,
@@ -55,18 +50,16 @@ pub(crate) enum TaskStatus {
     Completed,
     /// It ended with a protocol error.
     Failed,
-    /// It was cancelled.
     Cancelled,
 }
 
-/// One of the `inputRequests` of a task.
+/// An entry of a task's `inputRequests`.
 #[derive(Debug, Clone)]
 pub(crate) struct InputRequest {
     /// Its key, for the answer.
     pub(crate) key: String,
     /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
     pub(crate) method: Method,
-    /// Its parameters.
     pub(crate) params: Payload,
 }
 

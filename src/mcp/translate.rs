@@ -1,8 +1,7 @@
-//! Translation of payloads between revisions: the steps between neighbours, folded. Knows nothing of peers, sessions
-//! and state.
+//! Translation of payloads between revisions: the steps between neighbours, folded.
 //!
 //! Each step is a revision and what it introduced, as facets. Its `down` lowers them for an older target, its `up` adds
-//! what it requires. A payload is lowered by every step above its target, whatever its own tag, since a peer may be
+//! what it requires. A payload is lowered by every step above its target, even above its own tag, since a peer may be
 //! newer than the version that it negotiated; it is raised by every step between tag and target. So only features that
 //! the target lacks are lowered, once, directly from the original.
 //!
@@ -90,7 +89,7 @@ impl Payload {
         if !draft.is_changed() {
             return Ok(self.in_revision(target, json.clone()));
         }
-        // the last member was one of the protocol: `params` is optional wherever it can be empty
+        // the last protocol member is gone: `params` is optional where it can be empty
         if facts.kind != Kind::Result && facts.kind != Kind::Answer && draft.is_empty() {
             return Ok(self.in_revision(target, Bytes::new()));
         }

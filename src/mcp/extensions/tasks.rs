@@ -1,6 +1,6 @@
-//! The tasks extension of 2026-07-28: its methods beside those that it shares with the tasks of 2025-11-25, and its
-//! declaration. The gateway has it toward all servers, and awaits tasks for clients without it
-//! (`crossing::tasks`, `translation` 3.5).
+//! The tasks extension of 2026-07-28: the methods it does not share with the tasks of 2025-11-25, and its declaration.
+//! The gateway has it toward all servers, and awaits tasks for clients without it (`crossing::tasks`, `translation`
+//! 3.5).
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
@@ -22,7 +22,6 @@ use super::{
 /// Calls of tools that run as tasks if the server wants it.
 pub(super) struct TasksExtension;
 
-/// `tasks/update`.
 pub(in crate::mcp) const UPDATE: MethodRow = MethodRow {
     versions: VERSIONS,
     subject: Some(MethodSubject::Task),
@@ -30,7 +29,6 @@ pub(in crate::mcp) const UPDATE: MethodRow = MethodRow {
     ..MethodRow::new("tasks/update", MethodAccess::OwnTask)
 };
 
-/// `notifications/tasks`.
 pub(in crate::mcp) const STATUS: MethodRow = MethodRow {
     versions: VERSIONS,
     uris: UriPlaces::Task,

@@ -37,7 +37,6 @@ enum Node<'a> {
     Open(Box<OpenObject<'a>>),
 }
 
-/// An opened object.
 #[derive(Debug, Clone)]
 struct OpenObject<'a> {
     items: Vec<Item>,
@@ -54,12 +53,12 @@ struct Item {
     edit: Option<NonZero<u32>>,
 }
 
-/// The text of an opened object, and the items that are not as they stand in it.
+/// The text of an opened object, with its changed items.
 #[derive(Debug, Clone)]
 struct WrittenItems<'a> {
     /// The object's text when it was opened.
     text: Cow<'a, str>,
-    /// In the order in which they came to be; those of removed members stay.
+    /// Oldest first. Edits of removed members stay.
     edits: Vec<EditedItem<'a>>,
 }
 
@@ -136,8 +135,8 @@ impl<'a> Draft<'a> {
         *self = Self::new(text);
     }
 
-    /// Sets the member `key` to a JSON text. It is added at the end if there is none; if the name is repeated, the last one
-    /// stays. Nothing happens to what is no object.
+    /// Sets the member `key` to a JSON text. Adds it at the end if there is none; if the name is repeated, the last one
+    /// stays. Does nothing if this is not an object.
     pub fn set(&mut self, key: &str, text: impl Into<String>) {
         match self.edit(key) {
             Some(value) => value.replace(text),
@@ -192,7 +191,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Adds members at the end, each in the place of one of its name.
+    /// Adds members at the end, and removes earlier ones of the same name.
     pub fn add_all(&mut self, members: Vec<(String, String)>) {
         if let Some(level) = self.object() {
             for (key, text) in members {
@@ -208,7 +207,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Opens an object; `None` if this is none.
+    /// Opens an object; `None` if this is not an object.
     fn object(&mut self) -> Option<&mut OpenObject<'a>> {
         if let Node::Text(text) = &mut self.0 {
             if Container::of(text) != Some(Container::Object) {
@@ -308,7 +307,7 @@ impl<'a> OpenObject<'a> {
         Some(self.items.len() - after)
     }
 
-    /// Removes every member that another one of its name follows.
+    /// Removes all but the last member of each name.
     fn keep_last_of_each(&mut self) {
         let mut seen = HashSet::with_capacity(self.items.len());
         let names = self.items.iter().rev().map(|item| name_of(self.written.name(item)));

@@ -1,4 +1,4 @@
-//! JSON tokens in one pass: the cost is the length, whatever the depth. Knows nothing of MCP.
+//! JSON tokens in one pass: the cost depends on the length, not on the depth.
 
 use std::ops::Range;
 
@@ -9,11 +9,8 @@ use crate::support::off_worker::debug_assert_off_worker;
 /// One token of a JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Token<'a> {
-    /// `{`
     OpenObject,
-    /// `[`
     OpenArray,
-    /// `}` or `]`
     Close,
     /// A member name, with its quotes.
     Key(&'a str),
@@ -308,7 +305,7 @@ const FIRST_WORDS: usize = 8;
 const QUOTES: u64 = u64::from_le_bytes([b'"'; 8]);
 const BACKSLASHES: u64 = u64::from_le_bytes([b'\\'; 8]);
 
-/// The highest bit of each byte that is zero, up to the first such byte; those of later bytes may be set too.
+/// The highest bit of each zero byte, up to the first; bits of later bytes may be set too.
 const fn zero_bytes(word: u64) -> u64 {
     word.wrapping_sub(u64::from_le_bytes([1; 8])) & !word & u64::from_le_bytes([0x80; 8])
 }

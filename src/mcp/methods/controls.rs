@@ -32,7 +32,6 @@ const CAPABILITIES: &[ControlMember] = &[
     one("tasks"),
 ];
 
-/// Those of `_meta`.
 pub(in crate::mcp) const META_MEMBERS: &[ControlMember] = &[
     one("progressToken"),
     one(PROTOCOL_VERSION),

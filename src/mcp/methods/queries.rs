@@ -69,7 +69,7 @@ impl Method {
         Self::defined().any(|(known, _)| known.eq_ignore_ascii_case(&folded))
     }
 
-    /// True for one that no version of MCP defines.
+    /// True if no version of MCP defines it.
     pub const fn is_of_extension(&self) -> bool {
         matches!(self, Self::Other(_) | Self::Extended(_))
     }
@@ -79,7 +79,7 @@ impl Method {
         self.row().access
     }
 
-    /// True if the protocol of this version has it, or it is one that no version knows.
+    /// True if this version of the protocol has it, or if no version defines it.
     pub fn is_in(&self, revision: Revision) -> bool {
         let (oldest, newest) = self.row().versions;
         (oldest..=newest).contains(&revision)
@@ -90,7 +90,7 @@ impl Method {
         self.as_str().starts_with("notifications/")
     }
 
-    /// True for a request that only 2026-07-28 has, so that it is invalid in a session.
+    /// True if only 2026-07-28 has this request, so that it is invalid in a session.
     pub fn is_sessionless(&self) -> bool {
         self.row().versions.0 > Revision::NEWEST_LEGACY && !self.is_notification()
     }
@@ -125,8 +125,8 @@ impl Method {
         }
     }
 
-    /// True if a server may send its client requests while it serves a request of this method. Lists and settings do
-    /// not allow it, nor do the task methods except the one that waits for the result.
+    /// True if a server may send its client requests while it serves a request of this method. Lists, settings and task
+    /// methods do not allow it, except for the method that waits for a task's result.
     pub fn may_ask(&self) -> bool {
         !matches!(self.row().asks, Asks::Never)
     }
@@ -137,7 +137,7 @@ impl Method {
         matches!(self.row().asks, Asks::Always)
     }
 
-    /// True if it is one of the calls whose number is bounded (`calls`).
+    /// True if it counts toward the limit `calls`.
     pub(crate) fn is_bounded(&self) -> bool {
         self.row().is_bounded
     }

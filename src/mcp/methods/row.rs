@@ -13,7 +13,7 @@ pub enum MethodAccess {
     Tool,
     /// Every caller with a right to the server, for the tasks of its own calls.
     OwnTask,
-    /// Callers with full rights: the message is one of servers, and no client has to send it.
+    /// Only callers with full rights: servers send this message, and clients have no need to.
     OfServers,
     /// Callers with full rights at a server without tool rules, and every caller if the operator opens the method: MCP
     /// does not define it.
@@ -35,7 +35,7 @@ pub(crate) enum MethodSubject {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::mcp) enum Asks {
     Never,
-    /// In a session alone, where server requests are messages of their own.
+    /// Only in a session, where server requests are separate messages.
     InSessions,
     /// In 2026-07-28 too, where they are a result (multi round-trip requests).
     Always,
@@ -46,7 +46,6 @@ pub(in crate::mcp) enum Asks {
 pub(crate) enum ResultShape {
     /// Content of a tool.
     Tool,
-    /// Messages with content.
     Prompt,
     /// Nothing: deployed peers of sessions refuse any member there.
     Empty,
@@ -56,9 +55,8 @@ pub(crate) enum ResultShape {
 /// The places of URIs in a message.
 #[derive(Clone, Copy)]
 pub(in crate::mcp) enum UriPlaces {
-    /// These.
     In(Paths),
-    /// Those of a tool's result, with what extensions add.
+    /// The places of a tool's result, with those of extensions.
     ToolResult,
     /// The same in a task of the extension of 2026-07-28.
     Task,
@@ -76,7 +74,7 @@ pub(in crate::mcp) struct MethodRow {
     pub(in crate::mcp) lists: &'static [ListKind],
     pub(in crate::mcp) subject: Option<MethodSubject>,
     pub(in crate::mcp) asks: Asks,
-    /// One of the calls whose number is bounded (`calls`).
+    /// True if it counts toward the limit `calls`.
     pub(in crate::mcp) is_bounded: bool,
     /// The result has cache hints (2026-07-28, caching).
     pub(in crate::mcp) is_cacheable: bool,

@@ -25,7 +25,7 @@ const SINCE_2025_11_25: (Revision, Revision) = (Revision::V2025_11_25, Revision:
 const ONLY_2025_11_25: (Revision, Revision) = (Revision::V2025_11_25, Revision::V2025_11_25);
 const SINCE_2026_07_28: (Revision, Revision) = (Revision::V2026_07_28, Revision::NEWEST);
 
-/// A method that MCP does not define: whatever a server may do for it, it may.
+/// A method that MCP does not define: it allows all that any other method allows.
 const CUSTOM: MethodRow = MethodRow { asks: InSessions, ..MethodRow::new("", Undefined) };
 
 /// The row of this method, if an extension has it.
@@ -44,7 +44,6 @@ macro_rules! methods {
             $(#[doc = concat!("Of an extension: `", stringify!($row), "`.")] $named,)*
             /// Another method of an extension, by the name in its row.
             Extended(&'static str),
-            /// Any other name.
             Other(Box<str>),
         }
 

@@ -25,7 +25,6 @@ pub(in crate::mcp) struct Member {
 pub(in crate::mcp) enum Form {
     /// A value that is not looked into: it belongs to a peer, or is not listed.
     Value,
-    /// A required string.
     Key,
     Text,
     Flag,

@@ -1,7 +1,7 @@
 //! Forms: the enumerations of 2025-11-25 in the schema of 2025-06-18, and the answers back.
 //!
-//! A multiple-choice field becomes one yes-or-no field for each choice. The fields follow from the request alone, so
-//! nothing has to be stored.
+//! A multiple-choice field becomes a yes-or-no field for each choice. The fields follow from the request, so nothing
+//! has to be stored.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -21,7 +21,6 @@ const LONGEST_LABEL: usize = 200;
 /// Maximum number of choices in the fields of one form: each becomes a field of its own.
 const MAX_CHOICES: usize = 1_000;
 
-/// A multiple-choice field.
 struct Choices {
     /// The prefix of its yes-or-no fields, before their number.
     prefix: String,

@@ -14,9 +14,9 @@ use super::{
 // === impl ErrorObject ===
 
 impl ErrorObject {
-    /// The error of a server for a client of `target`: an error, or a result if that ends the call better. Errors of
-    /// the gateway, and those with which a client answers a server request, pass unchanged. Equal revisions, and codes
-    /// with the same meaning, return the same buffer.
+    /// The error of a server for a client of `target`: an error, or a result where that ends the call better. Errors of
+    /// the gateway, and client errors that answer a server request, pass unchanged. Equal revisions, and codes with the
+    /// same meaning, return the same buffer.
     pub fn into_revision(self, target: Revision, facts: &Facts<'_>) -> Outcome {
         let Some(from) = self.revision().filter(|from| *from != target && facts.kind == Kind::Result) else {
             return Outcome::Failed(self);
@@ -102,7 +102,7 @@ impl ErrorObject {
         Outcome::Complete(refusal::tool_error(target, &text))
     }
 
-    /// The data; `null` if there is none, or if it is unreadable.
+    /// The data; `null` if absent or unreadable.
     fn data(&self) -> Value {
         serde_json::from_slice::<Value>(self.json()).map(|mut error| error["data"].take()).unwrap_or_default()
     }

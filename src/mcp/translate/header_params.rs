@@ -12,7 +12,6 @@ use super::{
     schema::{Met, Place, walk},
 };
 
-/// The keyword.
 const KEYWORD: &str = "x-mcp-header";
 
 /// State of an open object in a walk.
@@ -39,8 +38,8 @@ pub fn without_invalid_header_params(result: Payload) -> Payload {
     if draft.is_changed() { Payload::new(result.revision, draft.text().into()) } else { result }
 }
 
-/// True if every annotation in a tool's input schema is a header name, unique whatever the case, at a string, integer
-/// or boolean that is reached only through `properties`.
+/// True if every annotation in a tool's input schema is a header name, unique without case, at a string, integer or
+/// boolean reached only through `properties`.
 pub(super) fn are_valid(tool: &mut Draft<'_>) -> bool {
     tool.get("inputSchema").is_none_or(|schema| {
         let text = schema.text();

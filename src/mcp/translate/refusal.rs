@@ -1,5 +1,5 @@
-//! Payloads that are not carried, because their receiver's version has no form for them or the client did not declare what they
-//! need, and the error for each side. Knows nothing of sending.
+//! Payloads that cannot be delivered, because the receiver's version has no form for them or the client did not declare
+//! what they need, and the error for each side.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub(super) const GROWTH_ALLOWANCE: usize = 2 << 20;
 /// Maximum length of a reason in a line of the log, in characters.
 const MAX_REASON: usize = 400;
 
-/// A payload that its receiver cannot get. Whoever gets this [reports](Self::report) it once.
+/// A payload that its receiver cannot get. The code that receives this [reports](Self::report) it once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Untranslatable {
     /// The feature that the receiver lacks.
@@ -125,7 +125,7 @@ impl Untranslatable {
             ("to", to.to_string()),
         ];
         metrics::counter!("lockkeeper_untranslatable_total", &labels).increment(1);
-        // without a server no peer chose what is in it, and there is nobody to remember it for
+        // without a server, no peer chose the name, and there is no account to remember it for
         let Some(origin) = &self.origin else {
             tracing::debug!(feature = feature.name(), %from, %to, "not carried: {self}");
             return;

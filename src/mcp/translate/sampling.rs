@@ -11,7 +11,7 @@ use super::{
 /// Blocks of messages in sampling with tools.
 const TOOL_BLOCKS: &[&str] = &["tool_use", "tool_result"];
 
-/// True if a request or an answer has a block of one of these kinds.
+/// True if a request or an answer has a block of any of these kinds.
 pub(super) fn holds(draft: &mut Draft<'_>, kinds: &[&str]) -> bool {
     let mut found = false;
     each_block(draft, &mut |block| found |= kinds.iter().any(|kind| content::is_kind(block, kind)));

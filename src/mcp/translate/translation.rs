@@ -11,9 +11,8 @@ use crate::mcp::{LackingFeature, Method, Revision, json::draft::Draft, meta::MET
 pub(super) struct Translation<'a> {
     pub(super) from: Revision,
     pub(super) to: Revision,
-    /// Of the payload, or else of the facts.
+    /// Of the payload, or else of the facts, as is `server`.
     pub(super) schema: OutputSchema,
-    /// Likewise.
     pub(super) server: Option<&'a str>,
     pub(super) facts: &'a Facts<'a>,
 }
