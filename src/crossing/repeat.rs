@@ -1,6 +1,6 @@
 //! Multi round trips for clients with a session: a server of 2026-07-28 ends a call with requests and is called again
-//! with the answers; the client gets these requests during its call (`translation` 4a.3 to 4a.6). To the reader of the
-//! reply it looks like a server with sessions. Knows nothing of streams, ids and timeouts.
+//! with the answers; the client gets these requests during its call (`translation` 4a.3 to 4a.6). The reader of the
+//! reply sees a server with sessions.
 
 pub(crate) mod round;
 
@@ -67,7 +67,7 @@ impl<S: Server + Unpin + 'static> Takeover for MultiRoundTrip<S> {
     }
 
     fn take_over(self, event: Event, rest: Reply) -> Reply {
-        // the round is over while the client is asked
+        // the round is over: free its memory before the client is asked
         drop(rest);
         match event {
             Event::Done(Outcome::InputRequired(ended)) => self.rounds(ended),
@@ -215,7 +215,7 @@ impl<S: Server + Unpin + 'static> MultiRoundTrip<S> {
         self.failed(&format!("Input '{key}' ({method}) was not given: {}", error.message()), Some(error))
     }
 
-    /// The outcome of a failed call; for a tool call, one that a model can read and act on.
+    /// The outcome of a failed call; for a tool call, an error that a model can read and act on.
     fn failed(&self, text: &str, cause: Option<&ErrorObject>) -> Outcome {
         if self.call.method == Method::ToolsCall {
             return Outcome::Complete(tool_error(self.call.params.revision, text));

@@ -1,13 +1,12 @@
 //! Suspension of calls whose server sends requests to a client without a session (`translation` 4b): the client's
-//! request ends with them, and the call goes on with the request that brings the answers (2026-07-28, MRTR). Knows
-//! nothing of transports.
+//! request ends with them, and the call continues with the request that brings the answers (2026-07-28, MRTR).
 //!
 //! A suspended call belongs to the registry, not to the reply that ended: dropping that reply cancels nothing. The
 //! resumed reply owns the call again. A request that resumes a call is not sent to the server and needs no slot.
 //!
-//! Every request state is sealed here, also one of a server that keeps its own: it is bound to the caller, the
-//! endpoint, the method and the parameters as the client sent them. So this decorator stands around the endpoint,
-//! before the gateway edits names, URIs or defaults.
+//! Every request state is sealed here, even if the server keeps its own: it is bound to the caller, the endpoint, the
+//! method and the parameters as the client sent them. So this decorator wraps the endpoint, before the gateway edits
+//! names, URIs or defaults.
 
 mod call;
 mod exchange;

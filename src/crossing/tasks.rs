@@ -50,7 +50,7 @@ pub(crate) struct ServerTasks {
 
 /// The task decorators of one backend, and the server's form of tasks.
 pub(crate) struct TaskBridges {
-    /// As in [`ServerTasks::code`].
+    /// The code of the server's mode, as in [`ServerTasks::code`].
     server: AtomicU8,
     shared: Arc<SharedTasks>,
 }

@@ -1,5 +1,4 @@
-//! A call that spans several requests of its client: its reply, and the server requests that wait for the client. Knows
-//! nothing of the registry.
+//! A call that spans several requests of its client: its reply, and the server requests that wait for the client.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -36,15 +35,14 @@ pub(super) struct SuspendedCall {
     open: Vec<OpenRequestExchange>,
     /// Events that are not read yet, oldest first.
     told: VecDeque<Event>,
-    /// For those events, and for the parameters that it is bound to.
+    /// Memory for those events, and for the parameters the call is bound to.
     claim: Claim,
     /// Number of requests so far: keys are never used twice.
     asked: u32,
-    /// Number of progress notifications that told the server to be patient.
+    /// Number of progress notifications sent to keep the server patient.
     progress_sent: u32,
 }
 
-/// An open request.
 struct OpenRequestExchange {
     key: String,
     request: PendingRequest,
@@ -91,8 +89,8 @@ impl SuspendedCall {
         }
     }
 
-    /// Stores an event until it is read: the last progress, the latest log messages. A notification for which there is no
-    /// memory is dropped, and an outcome becomes an error.
+    /// Stores an event until it is read: the last progress, the latest log messages. Out of memory, it drops a
+    /// notification and turns an outcome into an error.
     pub(super) fn keep(&mut self, event: Event) {
         let is = |event: &Event, method: &Method| matches!(event, Event::Notified(told) if told.method == *method);
         if is(&event, &Method::Progress) {

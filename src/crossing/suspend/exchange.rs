@@ -1,5 +1,4 @@
-//! One request of a client without a session, from the moment at which the server sends a request. Knows nothing of how
-//! a request is opened and of how its answer reaches the client.
+//! One request of a client without a session, from the moment the server sends a request.
 
 use std::{mem, sync::Arc};
 
@@ -146,7 +145,7 @@ impl SuspendedExchange {
         })
     }
 
-    /// Adds a server request for the client; refuses one that the client does not support.
+    /// Adds a server request for the client; refuses it if the client does not support it.
     fn ask(&self, call: &mut SuspendedCall, question: ServerRequest) {
         let client = &self.respondent.client;
         if let Err(error) = can_be_asked(client, &question.method, &question.params) {
@@ -183,7 +182,7 @@ impl SuspendedExchange {
     }
 
     /// Seals the state in an outcome with server requests, so that only the gateway can open it; the rest stays as the
-    /// server wrote it. Adds no state if there is none (`translation` section 5).
+    /// server wrote it. Adds none if the server sent none (`translation` section 5).
     async fn sealed(&self, outcome: Outcome) -> Outcome {
         let Outcome::InputRequired(result) = outcome else { return outcome };
         let state = result.member("requestState").map(str::to_owned);

@@ -1,5 +1,5 @@
 //! A tool that is called as a task (2025-11-25) for a client without tasks (`translation` 3.5): the task is created,
-//! awaited, and cancelled with the call. Knows nothing of why it has to be a task.
+//! awaited, and cancelled with the call.
 //!
 //! One call of the client is two requests to the server: `tools/call` creates the task; `tasks/result` waits for it,
 //! and carries its server requests. Progress uses the token of the first (2025-11-25, tasks), outside of calls.
@@ -22,9 +22,9 @@ use crate::mcp::{
 };
 
 /// A wait that lasted this long may be repeated: proxies cut idle connections, and a task outlives its connection. A
-/// shorter one that breaks off is a failure.
+/// shorter wait that breaks off is a failure.
 const MIN_WAIT: Duration = Duration::from_secs(10);
-/// Maximum time to cancel a task that nobody waits for, including its creation.
+/// Maximum time to cancel an abandoned task, including its creation.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A server whose tasks are awaited: a tool that runs only as a task is called as one, and the caller gets the reply of
@@ -48,7 +48,6 @@ struct RunningTask {
 enum Stage {
     /// The server creates the task.
     Called(Reply),
-    /// The task exists.
     Made(Task),
     /// There is nothing to cancel.
     Over,

@@ -1,5 +1,4 @@
-//! Requests about tasks to a server of 2025-11-25, for a client of 2026-07-28, and the resulting `DetailedTask`. Knows
-//! nothing of the client's requests.
+//! Requests about tasks to a server of 2025-11-25, for a client of 2026-07-28, and the resulting `DetailedTask`.
 
 use std::{sync::Arc, time::Duration};
 

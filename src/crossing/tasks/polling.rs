@@ -38,7 +38,6 @@ enum Visibility {
 pub(super) enum WaitStep {
     /// An event before the end.
     Event(Event),
-    /// The end.
     Ended(WaitEnd),
 }
 
@@ -134,7 +133,6 @@ impl Polling {
         }
     }
 
-    /// New input requests.
     fn ask(&self, task: &DetailedTask, open: &mut OpenQuestions) -> Vec<ServerRequest> {
         if task.status != TaskStatus::InputRequired {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! State that the task decorators of one backend share: registries and dependencies. Knows nothing of calls.
+//! State that the task decorators of one backend share: registries and dependencies.
 
 use std::{sync::Arc, time::Duration};
 
@@ -52,7 +52,7 @@ impl SharedTasks {
         if is_final && self.of_sessions.cached(&context.caller.owner(), &task.id, now).is_none() {
             let ttl = task.payload.object().and_then(|task| task.get("ttlMs")?.parse().ok());
             let ttl = CACHED.within(ttl.map(Duration::from_millis), CACHED.longest);
-            // without memory for it the server is asked again
+            // without memory for it, the next query goes to the server again
             let _ = self.of_sessions.cache(context, task, now + ttl, OtherCopy::AtServer);
         }
         is_final
