@@ -10,7 +10,7 @@
 //! | `sessions` | the table of sessions: their owners, their bounds, their ends |
 //! | `session` | one session: its messages, its calls |
 //! | `server_requests` | the requests of servers to the client of a session |
-//! | `unfinished_tasks` | the tasks of sessions for which a replica waits before it stops |
+//! | `unfinished_tasks` | tasks of sessions, which a stopping replica waits for |
 //! | `replay` | messages for streams, and for clients that come back to them |
 //! | `request_limits` | the bounds of requests without a session |
 //! | `stateless_request` | one request without a session |
@@ -82,8 +82,8 @@ impl Frontend {
         binding::stdio::serve(Arc::clone(&self.0), Sender { admission, endpoint, servers }, input, output).await;
     }
 
-    /// A request was refused. If it has the answer to a server's request, which a client sends once, the server gets that, or an
-    /// error if the answer may not be used: the call would wait for what nobody sends any more.
+    /// A request was refused. If it carries the answer to a server's request, which a client sends only once, the
+    /// server gets that answer, or an error if it may not be used; otherwise the call would wait forever.
     pub async fn take_unheard(&self, request: Request, unheard: Unheard) {
         binding::take_unheard(&self.0, request, unheard).await;
     }
@@ -105,7 +105,7 @@ impl Frontend {
         clients
     }
 
-    /// Those of one user. The others are not looked at.
+    /// The sessions of one user, without looking at others'.
     pub fn status_of(&self, user: &UserId) -> Vec<SessionStatus> {
         let mut clients = self.0.sessions.status_of(user);
         clients.extend(self.0.requests.status_of(user, self.0.clock.now()));

@@ -30,16 +30,16 @@ pub struct FrontendSettings {
     /// Maximum number of streams of one session that are kept for resumption; a further one drops the oldest that has
     /// ended.
     pub replay_streams: usize,
-    /// Time for which an ended stream is kept.
+    /// An ended stream is kept for this long.
     pub replay_for: Duration,
     /// Maximum number of standalone streams (GET) of one session; a further one closes the oldest.
     pub streams_per_session: usize,
     /// Maximum number of messages that wait for a standalone stream. A further one drops the oldest dispensable message;
     /// an open stream is then too slow, and is closed.
     pub queue: usize,
-    /// Maximum size in bytes of those of these messages that nobody asked for. One fits always.
+    /// Maximum size in bytes of the unsolicited ones among these messages. One message always fits.
     pub queue_bytes: usize,
-    /// Interval at which expired sessions are ended and `last_seen` is written.
+    /// How often expired sessions are ended and `last_seen` is written.
     pub sweep_every: Duration,
 }
 

@@ -1,6 +1,5 @@
-//! The number of each user's running requests, through any app, with sessions and without, and the recent clients without
-//! sessions. Requests of different users share only a read of the table; those of one user share counters. Knows nothing
-//! of how a request is served.
+//! The number of each user's running requests, through any app, with sessions and without, and the recent clients
+//! without sessions. Requests of different users share only a read of the table; requests of one user share counters.
 
 mod recent_clients;
 
@@ -27,9 +26,8 @@ use crate::{
 /// Kinds of requests with separate limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKind {
-    /// A call.
     Call,
-    /// Open `subscriptions/listen`.
+    /// Open `subscriptions/listen` requests.
     Listen,
 }
 
@@ -71,7 +69,6 @@ struct RequestBound {
     all: Option<(&'static str, usize)>,
 }
 
-/// One user.
 #[derive(Debug)]
 pub(crate) struct User {
     shared: Arc<RequestCounters>,
@@ -93,7 +90,6 @@ pub(super) struct RequestPermit {
 // === impl StatelessRequests ===
 
 impl StatelessRequests {
-    /// No requests yet.
     pub(crate) fn new(settings: &FrontendSettings, budget: MemoryBudget, observer: RequesterObserver) -> Self {
         Self {
             users: Arc::new(FrontendUsers::new(settings, budget)),
@@ -146,7 +142,6 @@ impl StatelessRequests {
         self.status_among(&users, now)
     }
 
-    /// Those of one user.
     pub(crate) fn status_of(&self, user: &UserId, now: Timestamp) -> Vec<SessionStatus> {
         let user = self.users.users.get(user).map(|user| Arc::clone(&user));
         self.status_among(user.as_slice(), now)
@@ -159,7 +154,6 @@ impl StatelessRequests {
         all.into_iter().map(|(_, status)| status).collect()
     }
 
-    /// Ends all requests.
     pub(crate) fn close(&self) {
         self.closed.cancel();
     }

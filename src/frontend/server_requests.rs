@@ -1,5 +1,4 @@
-//! Server requests that wait for the client of one session: ids, answers, timeouts. Knows nothing of how they reach the
-//! client.
+//! Server requests that wait for the client of one session: ids, answers, timeouts.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -30,7 +29,7 @@ const MAX_PROGRESS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct OpenRequests {
     inner: Mutex<Inner>,
-    /// Distinguishes ids of this process from those of earlier ones.
+    /// Distinguishes ids of this process from ids of earlier processes.
     prefix: String,
     max: usize,
     /// With the maximum wait for an answer.
@@ -41,7 +40,6 @@ pub(crate) struct OpenRequests {
 pub(crate) struct OutgoingRequest {
     /// Its id toward the client.
     pub(crate) id: RequestId,
-    /// Its method.
     pub(crate) method: Method,
     /// Its parameters, with a progress token of the gateway if there was one.
     pub(crate) params: Payload,
@@ -52,7 +50,6 @@ pub(crate) struct OutgoingRequest {
 /// End of the wait for an answer.
 #[derive(Debug)]
 pub(crate) enum RequestEnd {
-    /// The client answered.
     Answered(RequestId),
     /// The client answered, and has to be asked again.
     AskAgain(RequestId, Box<PendingRequest>),
@@ -77,7 +74,7 @@ struct OpenRequest {
     token: Option<Bytes>,
 }
 
-/// Removes a request at the end of the wait, whichever.
+/// Removes a request when its wait ends, for any reason.
 struct OpenRequestGuard {
     requests: Arc<OpenRequests>,
     id: RequestId,

@@ -1,8 +1,7 @@
-//! One MCP session of a client with a handshake: its state, and the calls that run in it. Knows nothing of transports, of
-//! replies and of the table of sessions.
+//! One MCP session of a client with a handshake: its state, and the calls that run in it.
 //!
-//! Ids of calls need not be unique: some clients give every request the same one (design rule 1). Answers are never looked
-//! up by id; ids serve to cancel alone.
+//! Ids of calls need not be unique: some clients give every request the same one (design rule 1). Answers are never
+//! looked up by id; ids serve only to cancel.
 
 mod call_requests;
 mod changes_in_calls;
@@ -45,11 +44,11 @@ use crate::{
 pub(crate) struct Session {
     /// Its id toward the client.
     pub(crate) id: SessionId,
-    /// The address at which it was opened: the only one at which it can be used.
+    /// The address it was opened at, and the only address it can be used at.
     pub(crate) address: SessionAddress,
     /// The caller that opened it.
     pub(crate) owner: Arc<Caller>,
-    /// The time at which it was opened.
+    /// When it was opened.
     pub(crate) created: Timestamp,
     /// The user of its owner, whose calls are counted.
     pub(crate) user: Arc<User>,
@@ -70,7 +69,7 @@ pub(crate) struct Session {
     /// Counts the calls of such a session whose answers are not in the queue yet.
     pub(crate) deliveries: TaskTracker,
     client: OnceLock<(Arc<ClientInfo>, Profile)>,
-    /// Set once it was looked for among those that its caller had before.
+    /// Set once it was compared with the caller's earlier connections.
     pub(crate) recognized: OnceCell<()>,
     /// The client, if it came back without saying who it is.
     presumed: OnceLock<(Arc<ClientInfo>, Profile)>,
@@ -91,13 +90,9 @@ pub(crate) struct Session {
 /// The origin of a session.
 #[derive(Debug)]
 pub(crate) struct SessionOrigin {
-    /// Its id.
     pub(crate) id: SessionId,
-    /// The address.
     pub(crate) address: SessionAddress,
-    /// The caller.
     pub(crate) owner: Arc<Caller>,
-    /// The time.
     pub(crate) created: Timestamp,
 }
 
@@ -106,11 +101,9 @@ pub(crate) struct SessionOrigin {
 pub(crate) struct SessionParts {
     /// The user of its owner.
     pub(crate) user: Arc<User>,
-    /// Its calls.
     pub(crate) calls: Arc<RunningCalls>,
     /// The servers' requests that wait for its client.
     pub(crate) requests: Arc<OpenRequests>,
-    /// Its queue.
     pub(crate) queue: Arc<ReplayBuffer>,
     /// The answers that it streams.
     pub(crate) answers: AnswerStreams,
@@ -145,7 +138,7 @@ struct CallList {
 #[derive(Debug)]
 struct ListedCall {
     serial: u64,
-    /// The id by which the client cancels it, and the reason for its server.
+    /// The id by which the client cancelled it, and the reason for its server.
     cancelled_by: Option<(RequestId, CancelReason)>,
     cancelled: bool,
     waker: Option<Waker>,
@@ -261,7 +254,6 @@ impl Session {
         self.stored.load(Ordering::SeqCst)
     }
 
-    /// Notes activity.
     pub(crate) fn touch(&self, now: Timestamp) {
         if self.last_seen.swap(now.as_millis(), Ordering::AcqRel) != now.as_millis() {
             self.changed.store(true, Ordering::Release);

@@ -1,8 +1,8 @@
-//! Table of sessions: owners, limits and ends (design rule 9). Knows nothing of HTTP.
+//! Table of sessions: owners, limits and ends (design rule 9).
 //!
-//! Sessions of Streamable HTTP have a row in the store and survive the process: one that is not in memory is looked up
-//! there once. Those of HTTP+SSE are their connection. Their rows stay when they end, so that their clients are known when
-//! they come back. A start and an end are written at once, activity by the sweep.
+//! Sessions of Streamable HTTP have a row in the store and survive the process: a session not in memory is looked up
+//! there once. A session of HTTP+SSE is its connection; its row stays after its end, so that its client is recognized
+//! when it comes back. A start and an end are written at once, activity by the sweep.
 //!
 //! A session that ended never comes back. It is marked as ended before it leaves the memory, and the mark stays until its
 //! row is deleted. A look-up reads the mark after it has the permit of its caller and before it reads the row; only the
@@ -47,7 +47,7 @@ use crate::{
 /// The dependencies of the client side.
 #[derive(Clone)]
 pub struct Deps {
-    /// The store, in which sessions outlive the process.
+    /// The store, which keeps sessions across restarts.
     pub storage: Storage,
     /// The time.
     pub clock: Arc<dyn Clock>,
@@ -74,14 +74,13 @@ pub(crate) struct Sessions {
     closed: CancellationToken,
     rows: Rows,
     lookups: Lookups,
-    /// Their tasks.
     pub(crate) tasks: Arc<UnfinishedTasks>,
 }
 
 // === impl Sessions ===
 
 impl Sessions {
-    /// No sessions in memory yet. Their calls count as those of `users`. What is written to the store is written on tasks of
+    /// No sessions in memory yet. Their calls count toward the limits of `users`. Writes to the store run on tasks of
     /// `tracker`.
     pub(crate) fn new(deps: Deps, settings: FrontendSettings, users: Arc<FrontendUsers>, tracker: TaskTracker) -> Self {
         let (table, closed) = (SessionTable::default(), CancellationToken::new());
@@ -90,8 +89,8 @@ impl Sessions {
         Self { table, users, deps, settings, closed, rows, lookups, tasks: Arc::default() }
     }
 
-    /// Opens a session. If the user has as many as allowed, the user's own session that was idle longest is ended to make room;
-    /// if the gateway has, one of the user who has the most.
+    /// Opens a session. If the user has as many as allowed, the user's own longest idle session is ended to make room;
+    /// if the gateway has, a session of the user with the most.
     pub(crate) async fn open(&self, address: SessionAddress, owner: Arc<Caller>) -> Result<Arc<Session>, LimitReached> {
         self.open_on(self.queue(address.binding, &owner), address, owner).await
     }
@@ -171,7 +170,6 @@ impl Sessions {
         self.status_among(self.table.all())
     }
 
-    /// Those of one user.
     pub(crate) fn status_of(&self, user: &UserId) -> Vec<SessionStatus> {
         self.status_among(self.table.of_user(user))
     }
@@ -198,7 +196,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Takes a session into memory; the one that makes room for it is ended.
+    /// Takes a session into memory, and ends the session that makes room for it.
     async fn admit(&self, session: &Arc<Session>) -> Result<(), LimitReached> {
         let evicted =
             self.table.insert(session, &self.settings.limits.get(), |evicted| self.before_removal(evicted))?;
@@ -210,8 +208,8 @@ impl Sessions {
         Ok(())
     }
 
-    /// Looks the session up in the store, and takes it into memory unless it is idle for too long. One that is not there, or
-    /// not this caller's, costs one read.
+    /// Looks the session up in the store, and takes it into memory unless it is idle for too long. A missing session,
+    /// or another caller's, costs one read.
     async fn restore(&self, id: &str, endpoint: &Endpoint, caller: &Caller) -> Result<Arc<Session>, LookupError> {
         let permit = self.lookups.permit(&caller.user).await.ok_or(LookupError::TooManyLookups)?;
         if let Some(session) = self.in_memory(id) {
@@ -243,7 +241,7 @@ impl Sessions {
 
     async fn row(&self, digest: &Digest) -> Result<Option<McpSession>, LookupError> {
         match self.deps.storage.mcp_sessions().lookup(digest).await {
-            // nobody can go on with it
+            // it can never be used again
             Err(error @ StorageError::Inconsistent { .. }) => {
                 tracing::error!(%error, "the row of a session cannot be read: the session counts as ended");
                 Ok(None)
@@ -252,7 +250,7 @@ impl Sessions {
         }
     }
 
-    /// The row, once this replica has the session: it succeeds the one that had it if that is gone.
+    /// The row, once this replica has the session. It takes over from a replica that is gone.
     async fn owned(&self, row: McpSession) -> Result<McpSession, LookupError> {
         let replica = self.deps.replica;
         if row.owner == replica {
@@ -290,7 +288,7 @@ impl Sessions {
     }
 }
 
-/// The bounds of the queue of a session: one that is its connection has one stream, which cannot be resumed.
+/// The bounds of a session's queue. A session that is its connection has a single stream, which cannot be resumed.
 fn limits(settings: &FrontendSettings, binding: Binding) -> Limits {
     let waiting = Bounds { messages: settings.queue, bytes: settings.queue_bytes };
     if binding.is_connection() {

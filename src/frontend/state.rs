@@ -1,4 +1,4 @@
-//! State that all bindings share, and the sender of a message. Knows nothing of how a client is served.
+//! State that all bindings share, and the sender of a message.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -22,11 +22,9 @@ use crate::{
 pub(crate) struct FrontendState {
     /// Servers at the endpoints.
     pub(crate) routes: ArcSwap<Routes>,
-    /// Settings.
     pub(crate) settings: FrontendSettings,
     /// Sessions of legacy clients.
     pub(crate) sessions: Sessions,
-    /// Wall-clock time.
     pub(crate) clock: Arc<dyn Clock>,
     /// Requests of clients without sessions.
     pub(crate) requests: StatelessRequests,
@@ -34,7 +32,6 @@ pub(crate) struct FrontendState {
     pub(crate) tracker: TaskTracker,
     /// Cancelled when all streams have to end.
     pub(crate) drained: CancellationToken,
-    /// This replica.
     pub(crate) replica: ReplicaNumber,
     /// Open while it owns what it has: passed by what the listener does not see as answers.
     pub(crate) fence: Fence,
@@ -56,7 +53,7 @@ pub(crate) struct Sender {
 pub struct Routes {
     /// At `/mcp` and `/sse`.
     pub merged: Arc<EndpointServers>,
-    /// At `/mcp/{backend}` and `/sse/{backend}`, and at those of groups.
+    /// At `/mcp/{backend}` and `/sse/{backend}`, and at the endpoints of groups.
     pub backends: BTreeMap<BackendId, Arc<EndpointServers>>,
 }
 
@@ -75,7 +72,6 @@ pub struct EndpointServers {
 pub enum BehindEndpoint {
     /// One, under its own names.
     One,
-    /// Many, merged.
     Many,
 }
 
@@ -107,7 +103,7 @@ impl FrontendState {
         self.has_others().then(|| body.clone())
     }
 
-    /// True if this is one of several replicas.
+    /// True if there are other replicas.
     pub(crate) fn has_others(&self) -> bool {
         self.replica != ReplicaNumber::SOLE
     }

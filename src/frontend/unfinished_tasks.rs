@@ -1,5 +1,5 @@
-//! The tasks of clients with sessions that run at servers of this replica, or whose results nobody has fetched yet: a replica
-//! that is about to stop keeps their sessions for a while. Knows nothing of who may see a task.
+//! Tasks of clients with sessions that run at servers of this replica, or whose results are not fetched yet: a replica
+//! about to stop keeps their sessions for a while.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -18,9 +18,9 @@ use crate::{
 
 /// Maximum number of tasks of one session that are known; the oldest are forgotten.
 const MAX_UNFINISHED: usize = 1_000;
-/// Time for which the result of a task that has ended is expected to be fetched.
+/// A finished task's result is expected to be fetched within this time.
 const FETCHED_WITHIN: Duration = Duration::from_secs(10);
-/// Time for which a task without a lifetime is known.
+/// A task without a lifetime is remembered for this long.
 const LIFETIME: Duration = Duration::from_hours(24);
 
 /// The tasks of all sessions.
@@ -34,7 +34,7 @@ pub(crate) struct UnfinishedTasks {
 // === impl UnfinishedTasks ===
 
 impl UnfinishedTasks {
-    /// The reply to a call of this session, of which the registry learns what it says of tasks.
+    /// The reply to a call of this session, which the registry reads for news of tasks.
     pub(crate) fn watch(self: &Arc<Self>, session: &SessionId, call: (Method, Payload), reply: Reply) -> Reply {
         let (registry, session) = (Arc::clone(self), session.clone());
         reply.map(move |event| {
@@ -50,7 +50,7 @@ impl UnfinishedTasks {
         matches!(method, Method::ToolsCall | Method::TasksGet | Method::TasksCancel | Method::TasksResult)
     }
 
-    /// Notes what a reply to a call of this session says of a task.
+    /// Notes the news of a task in the reply to a call of this session.
     fn note(&self, session: &SessionId, (method, params): (&Method, &Payload), outcome: &Outcome) {
         match (method, outcome) {
             (Method::ToolsCall, Outcome::Complete(result)) => {
@@ -65,7 +65,7 @@ impl UnfinishedTasks {
                 }
             }
             (Method::TasksResult, Outcome::Complete(_)) => self.remove_named(session, params),
-            // the task is over, or nobody knows it
+            // the task is over or unknown
             (Method::TasksResult | Method::TasksGet, Outcome::Failed(error)) if !error.may_pass() => {
                 self.remove_named(session, params);
             }

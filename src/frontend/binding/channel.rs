@@ -1,6 +1,6 @@
 //! A client on a channel, which carries one message after another in both directions (WebSocket, stdio; `translation`
-//! 2.5). For legacy clients the channel is the session; requests of 2026-07-28 run beside it, each by itself. The end of
-//! the channel cancels everything on it. Knows nothing of framing.
+//! 2.5). For legacy clients the channel is the session; requests of 2026-07-28 run next to it, each by itself. The end of
+//! the channel cancels everything on it.
 //!
 //! Outgoing messages wait in a bounded queue, so that a slow reader does not delay its own cancellations. When half of the
 //! queue is used, no further message is read from the client.
@@ -47,16 +47,14 @@ use crate::{
 
 /// Time for the client to read the remaining messages when the channel ends.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Share of the queue up to which messages are read from the client.
+/// The client is read while no more than this share of the queue is used.
 const READ_UP_TO: (usize, usize) = (1, 2);
-/// Share of the queue up to which answers are added; the rest is for messages outside of calls.
+/// Answers fill the queue up to this share; the rest is for messages outside of calls.
 const ANSWER_UP_TO: (usize, usize) = (3, 4);
 
-/// One client.
 pub(super) struct ChannelClient {
     state: Arc<FrontendState>,
     sender: Sender,
-    /// Outgoing messages.
     queue: Arc<ReplayBuffer>,
     /// Notified when a message leaves the queue.
     taken: Arc<Notify>,
@@ -64,7 +62,6 @@ pub(super) struct ChannelClient {
     session: Option<Arc<Session>>,
     /// The requests of 2026-07-28.
     requests: Arc<RunningCalls>,
-    /// Answers in progress.
     answers: SelectAll<OpenAnswer>,
     linger: Duration,
 }
@@ -77,7 +74,6 @@ pub(super) enum ChannelInput {
     Refused(RequestRefusal),
 }
 
-/// Outgoing messages.
 pub(super) struct ChannelOutput {
     reader: ReplayReader,
     taken: Arc<Notify>,

@@ -1,5 +1,5 @@
-//! Bytes on their way to a client: charged to its user until the last of them is taken, and given up if the user holds too
-//! much. Knows nothing of their content.
+//! Bytes on their way to a client: charged to its user until the last byte is taken, and dropped if the user holds too
+//! much.
 
 use std::{
     collections::VecDeque,

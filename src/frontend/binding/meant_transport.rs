@@ -32,7 +32,7 @@ pub(super) async fn get_at_mcp(
     streamable::get(State(state), head).await
 }
 
-/// A GET at `/sse`: the stream of a client of HTTP+SSE, or one of a session.
+/// A GET at `/sse`: the stream of an HTTP+SSE client, or a stream of a session.
 pub(super) async fn get_at_sse(
     State(state): State<Arc<FrontendState>>,
     ticket: Option<Extension<Arc<MessageTicket>>>,
@@ -71,9 +71,9 @@ pub(super) async fn delete_at_sse(
     }
 }
 
-/// True for a GET of a client of HTTP+SSE. It names no session, and no version before its handshake: one of Streamable HTTP that
-/// looks for a stream does, and needs the 405. A client of HTTP+SSE that opens its lost stream again names its version too, so that
-/// it is known by the stream that it had here.
+/// True for a GET of an HTTP+SSE client: it names no session, and no version before its handshake. A Streamable HTTP
+/// client looking for a stream names one, and needs the 405. An HTTP+SSE client that reopens a lost stream also names
+/// its version, so it is recognized by the stream it had here.
 async fn means_http_sse(state: &FrontendState, head: &RequestHead) -> Result<bool, RequestRefusal> {
     if head.session().is_some() || state.settings.serves == Serves::ModernAlone || head.check_event_stream().is_err() {
         return Ok(false);

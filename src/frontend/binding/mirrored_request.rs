@@ -12,7 +12,7 @@ use crate::{
     wire::headers::{self, text_of},
 };
 
-/// What the headers of a request say of its body.
+/// The contents of a body as the headers of its request state them.
 #[derive(Debug, Default)]
 pub(super) struct MirroredRequest<'a> {
     version: Occurrence<'a>,

@@ -30,7 +30,7 @@ pub(crate) struct RequestRefusal {
     elsewhere: Option<OwnedElsewhere>,
 }
 
-/// A header beside the error.
+/// A header sent with the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hint {
     Allow(&'static str),
@@ -54,7 +54,6 @@ impl RequestRefusal {
         Self { status, error, id: Some(id), revision: Some(Revision::NEWEST), hint: None, elsewhere: None }
     }
 
-    /// 400 with `-32600`.
     pub(crate) fn invalid(message: &str) -> Self {
         Self::new(StatusCode::BAD_REQUEST, ErrorObject::INVALID_REQUEST, message)
     }
@@ -85,7 +84,6 @@ impl RequestRefusal {
         Self::new(StatusCode::NOT_ACCEPTABLE, ErrorObject::INVALID_REQUEST, &message)
     }
 
-    /// 415.
     pub(crate) fn not_json() -> Self {
         let message = "Unsupported Media Type: Content-Type must be application/json";
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorObject::INVALID_REQUEST, message)
@@ -99,7 +97,6 @@ impl RequestRefusal {
         Self { hint: Some(Hint::Uncompressed), ..refusal }
     }
 
-    /// 413.
     pub(crate) fn too_large(most: usize) -> Self {
         let message = format!("Payload Too Large: a message may have at most {most} bytes");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorObject::INVALID_REQUEST, &message)
@@ -143,8 +140,8 @@ impl RequestRefusal {
         Self { hint: Some(Hint::Allow(allowed)), ..refusal }
     }
 
-    /// 405 for Streamable HTTP at `/sse` with a credential that opens the stream of HTTP+SSE alone: a client that tries both falls
-    /// back to that.
+    /// 405 for Streamable HTTP at `/sse` with a credential that opens only HTTP+SSE streams: a client that tries both
+    /// falls back to that.
     pub(crate) fn opens_stream_alone() -> Self {
         let message = "Method Not Allowed: this credential opens the stream of HTTP+SSE here, with GET, and nothing else; messages go \
                        to the address in its first event. Streamable HTTP needs a token, or a key that was created with --direct, in \

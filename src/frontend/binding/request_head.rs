@@ -1,5 +1,4 @@
-//! The head of a request, and the choice by head and body between a session and a request without one. Knows nothing of how
-//! either is served.
+//! The head of a request, and the choice by head and body between a session and a request without one.
 
 use std::sync::Arc;
 
@@ -34,7 +33,7 @@ use crate::{
 /// Codings of a body that are named to a client that uses them.
 const CODINGS: [&str; 6] = ["gzip", "x-gzip", "br", "zstd", "deflate", "compress"];
 
-/// The first bytes of a body in a coding, for one that is not named.
+/// The first bytes of a compressed body, to detect a coding that no header names.
 const MAGIC: [(&[u8], &str); 2] = [(b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd")];
 
 /// The head of a request.
@@ -42,7 +41,6 @@ const MAGIC: [(&[u8], &str); 2] = [(b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", 
 pub(crate) struct RequestHead {
     /// The client, and the endpoint.
     pub(crate) sender: Sender,
-    /// The headers.
     pub(crate) headers: HeaderMap,
     /// The version that the request names.
     pub(crate) version: VersionHeader,
@@ -57,28 +55,24 @@ pub(crate) struct RequestHead {
 /// The answers that a client of Streamable HTTP reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnswerForm {
-    /// JSON or events.
     Both,
-    /// JSON alone.
     Json,
 }
 
 /// The value of `MCP-Protocol-Version`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VersionHeader {
-    /// No header.
     Absent,
     /// A version with sessions.
     Legacy,
     /// A version without sessions.
     Modern,
-    /// Something else.
     Unknown,
 }
 
 /// The semantics of a message.
 pub(super) enum Semantics {
-    /// Those of a session: the frame, or its error.
+    /// With a session: the frame, or its error.
     Session(Result<Frame, Malformed>),
     /// A request of a version without sessions.
     Request(EnvelopedRequest),
@@ -244,7 +238,7 @@ impl FromRequestParts<Arc<FrontendState>> for RequestHead {
 ///
 /// # Errors
 ///
-/// If it is no message, or one that can be read in two ways.
+/// If it is not a message, or if it has two readings.
 pub(super) fn parse(body: &Bytes) -> Result<Frame, Malformed> {
     Frame::parse(body).and_then(Frame::unambiguous)
 }

@@ -1,5 +1,4 @@
-//! HTTP responses of the MCP endpoints: one JSON text, or a stream of server-sent events with comments in between. Knows
-//! nothing of calls and of sessions.
+//! HTTP responses of the MCP endpoints: one JSON text, or a stream of server-sent events with comments in between.
 
 use std::{convert::Infallible, future::pending, iter, pin::Pin, sync::Arc, time::Duration, vec};
 
@@ -36,7 +35,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The time that a stream outlives the credential that it rests on, so that a client can renew it.
 const EXPIRY_GRACE: Duration = Duration::from_secs(30);
 
-/// Minimum size in bytes of a payload for which a copy costs more than a body of several parts.
+/// From this size in bytes on, a copy of the payload costs more than a body in several parts.
 const LARGE: usize = 16 * 1024;
 
 /// The form of a response without stream.
@@ -135,7 +134,7 @@ where
     ResponseStart::Stream(ready, messages)
 }
 
-/// The response for a client that accepts JSON alone: the answers, when they have come. What comes with them is dropped.
+/// The response for a client that accepts only JSON: the answers, once complete. Other messages are dropped.
 pub(super) async fn answers_alone<S>(mut messages: S, form: ResponseForm, payer: Payer<'_>) -> Response
 where
     S: Stream<Item = Message> + Unpin + Send + 'static,
@@ -166,7 +165,6 @@ pub(super) fn empty(status: StatusCode) -> Response {
     response
 }
 
-/// A JSON text.
 pub(super) async fn json(messages: &[Message], form: ResponseForm, payer: Payer<'_>) -> Response {
     let (body, status) = match (form, messages) {
         (ResponseForm::Session, [message]) => (body(message, payer).await, StatusCode::OK),
@@ -190,7 +188,7 @@ async fn body(message: &Message, payer: Payer<'_>) -> Body {
     }
 }
 
-/// The error in the place of an answer for which there is no memory.
+/// The error sent in place of an answer that does not fit in memory.
 fn instead(answer: &Message) -> Message {
     let id = match answer {
         Message::Response { id, .. } => id.clone(),
@@ -228,7 +226,7 @@ fn event_stream(body: Body) -> Response {
     response
 }
 
-/// The ticks at which an idle connection is kept alive.
+/// The ticks that keep an idle connection alive.
 pub(super) fn keep_alive() -> tokio::time::Interval {
     let mut interval = interval_at(Instant::now() + KEEP_ALIVE_INTERVAL, KEEP_ALIVE_INTERVAL);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -286,7 +284,7 @@ fn events(
                             continue;
                         }
                         let Ok(mut held) = HeldBytes::new([event], source.account()).await else {
-                            // one that can be resumed is
+                            // only streams that can be resumed
                             if let EventSource::Request(..) = source {
                                 yield options.event(&source, number, &instead(&message));
                             }
@@ -320,7 +318,7 @@ fn events(
     }
 }
 
-/// A ping that nobody waits for: any answer to it is a stray one.
+/// A ping whose answer is ignored, like any stray answer.
 fn ping(number: u64) -> Bytes {
     let id = RequestId::string(&format!("lk-alive-{number}"));
     let params = IndexedJson::default();

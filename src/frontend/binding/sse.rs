@@ -171,7 +171,7 @@ async fn lease_end(session: Arc<Session>, state: Arc<FrontendState>) {
     }
 }
 
-/// Lets the session live as long as the credential of a message, if that is a later one of the same grant.
+/// Extends the session to the expiry of a message's credential, if that is later and of the same grant.
 fn renew(session: &Session, admission: &Authorized) {
     if admission.caller.grant != session.owner.grant {
         return;
@@ -284,7 +284,7 @@ fn run(inbound: &Inbound<'_>, mut exchange: SessionExchange) {
 }
 
 impl SseConnection {
-    /// The path to which the client posts; its credential is never in it (OA-122).
+    /// The path to which the client posts. It never contains the credential (OA-122).
     fn address(&self) -> String {
         let path = format!("/messages?session_id={}", self.session.id.as_str());
         self.ticket.as_ref().map_or(path.clone(), |ticket| format!("{path}&{}", ticket.parameter()))

@@ -1,5 +1,4 @@
-//! Requests of 2026-07-28 over Streamable HTTP, and the form of the answer. Knows nothing of the headers that mirror the
-//! body.
+//! Requests of 2026-07-28 over Streamable HTTP, and the form of the answer.
 
 use std::sync::Arc;
 

@@ -59,7 +59,6 @@ impl StreamableHttp {
         Self(state)
     }
 
-    /// Returns `true` if the request is a POST to one of the endpoints.
     pub fn takes(&self, request: &Request) -> bool {
         let below = request.uri().path().strip_prefix("/mcp");
         request.method() == Verb::POST && below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
@@ -179,7 +178,7 @@ async fn stream(state: &Arc<FrontendState>, head: &RequestHead) -> Result<Respon
     let inbound = Inbound { state, session: &session, sender: &head.sender };
     let source = match source(head, &session) {
         Resumption::Stream(source) => source,
-        // the status at which an `EventSource` stays away
+        // the status that keeps an `EventSource` from reconnecting
         Resumption::Over => return Ok(response::empty(StatusCode::NO_CONTENT)),
         Resumption::Lost(id) => {
             let event = session.answers.prefix.answer(&CallStream::over(), 1);
@@ -203,7 +202,6 @@ async fn stream(state: &Arc<FrontendState>, head: &RequestHead) -> Result<Respon
 
 /// The answer to a GET.
 enum Resumption {
-    /// A stream.
     Stream(EventSource),
     /// Nothing: the call that it names has ended, and its client has read everything.
     Over,
@@ -244,9 +242,9 @@ fn options(inbound: &Inbound<'_>) -> StreamOptions {
     }
 }
 
-/// Answers a POST: as JSON if nothing but answers comes and they come in time, else as a stream. A task drives the call
-/// even if the stream is not read: cancellations arrive despite a slow reader, and a reader may reconnect. `request` is the
-/// only one that it answers.
+/// Answers a POST: as JSON if only answers come, and in time, else as a stream. A task drives the call even if the
+/// stream is not read: cancellations arrive despite a slow reader, and a reader may reconnect. `request` is the only
+/// request that it answers.
 async fn respond<S>(
     inbound: &Inbound<'_>,
     request: Option<&RequestId>,
@@ -313,9 +311,9 @@ async fn find(state: &FrontendState, head: &RequestHead, id: &str) -> Result<Arc
     state.sessions.find(id, &head.sender.endpoint, &head.sender.admission.caller).await.map_err(RequestRefusal::missing)
 }
 
-/// Serves a message without a session: it can only be the `initialize` that opens one. The version is negotiated in it; a
-/// header beside it is ignored (field: unknown versions are negotiated, not refused), unless it names a version that has
-/// no `initialize`.
+/// Serves a message without a session, which can only be the `initialize` that opens one. The version is negotiated in
+/// the message; a version header is ignored (in the field, unknown versions are negotiated, not refused), unless it
+/// names a version without `initialize`.
 async fn open(state: &Arc<FrontendState>, head: &RequestHead, frame: Frame) -> Result<Response, RequestRefusal> {
     head.check_taken(state)?;
     let message = match frame {

@@ -51,19 +51,16 @@ use crate::{
     wire::websocket::{self, LimitedStream, WebSocketViolation},
 };
 
-/// The subprotocol.
 const SUBPROTOCOL: &str = "mcp";
 /// The time without any frame, pongs included, after which a client counts as gone.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// What each message has to meet.
 struct FrameTerms {
-    /// Maximum length.
     max: usize,
     credential: Option<ConnectionCredential>,
 }
 
-/// Opens a connection.
 pub(super) async fn get(
     State(state): State<Arc<FrontendState>>,
     upgraded: Option<Extension<OnUpgrade>>,

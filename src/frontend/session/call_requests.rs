@@ -1,5 +1,4 @@
-//! The server's requests that one call carries to its client: sent, answered, repeated, withdrawn. Knows nothing of the
-//! call.
+//! The server's requests that one call carries to its client: sent, answered, repeated, withdrawn.
 
 use std::{
     future::poll_fn,
@@ -60,8 +59,8 @@ impl CallRequests {
         self.open.into_iter().map(|id| withdrawal(&id, "the call that it belonged to ended"))
     }
 
-    /// Lets the requests that are open outlive the call: on a channel the server may have asked beside it, and it withdraws
-    /// what it no longer needs. Further messages go down a standalone stream.
+    /// Lets the open requests outlive the call: on a channel the server may have sent them outside of it, and it
+    /// withdraws requests it no longer needs. Further messages go down a standalone stream.
     pub(super) fn detach(mut self, session: &Arc<Session>, tracker: &TaskTracker) {
         if self.open.is_empty() {
             return;

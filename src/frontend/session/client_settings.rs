@@ -45,8 +45,8 @@ impl Session {
         LogLevel::Session(self.level.subscribe())
     }
 
-    /// Sets the lowest level of log messages that the client wants, and waits a moment until the session's listen, if it is
-    /// open, has brought it to its servers: from then on, calls of others at a shared server are at this level too.
+    /// Sets the lowest level of log messages that the client wants. Waits a moment until the session's listen, if open,
+    /// has passed it to its servers: after that, other clients' calls at a shared server use this level too.
     async fn set_level(&self, level: Level) {
         let mut noticed = pin!(self.level_noticed.notified());
         noticed.as_mut().enable();
@@ -58,7 +58,6 @@ impl Session {
         }
     }
 
-    /// The client's subscriptions.
     pub(crate) fn subscriptions(&self) -> Vec<String> {
         self.subscriptions.lock().stored()
     }
@@ -104,7 +103,6 @@ impl Session {
         drop(held);
     }
 
-    /// Removes a subscription.
     fn remove_subscription(&self, uri: &str) {
         let (is_known, held) = self.subscriptions.lock().remove(uri);
         drop(held);

@@ -1,4 +1,4 @@
-//! One call in a session: the server's reply as messages for the client. Knows nothing of HTTP.
+//! One call in a session: the server's reply as messages for the client.
 //!
 //! An exchange is a stream that is driven by its reader, without a task and a channel. If the client disconnects during
 //! a call, the exchange continues as a task, since a disconnection is no cancellation in the legacy versions
@@ -52,7 +52,7 @@ pub(crate) struct RunningRequest {
 /// Behaviour of a call whose reader disconnects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnDisconnect {
-    /// It ends: the connection is the session (2024-11-05), or the gateway alone reads it.
+    /// It ends: the connection is the session (2024-11-05), or only the gateway reads it.
     Cancel,
     /// It continues without a reader.
     Continue,
@@ -73,11 +73,9 @@ pub(crate) struct ExchangeContext {
 
 #[derive(Debug)]
 enum ExchangeState {
-    /// A single message.
     Message(Message),
     /// A reply, and the owner of the rest of it if the reader disconnects.
     Call(OffWorker<Pin<Box<Driven>>, Option<Message>>, TaskTracker),
-    /// Nothing follows.
     Finished,
 }
 
@@ -108,9 +106,8 @@ pin_project! {
 enum ExchangeReader {
     /// It reads every message.
     Messages,
-    /// It reads the response alone.
+    /// It reads only the response.
     Response,
-    /// It has disconnected.
     Gone,
 }
 
@@ -179,8 +176,8 @@ impl SessionExchange {
         Self(ExchangeState::Message(message))
     }
 
-    /// Lets the client read the response alone: a call that was not polled yet drops what comes before, and a request of the server
-    /// ends it.
+    /// Lets the client read only the response: if the call was not polled yet, earlier messages are dropped, and a
+    /// request of the server ends it.
     pub(crate) fn read_response_alone(&mut self) {
         if let ExchangeState::Call(driven, _) = &mut self.0
             && let Some(driven) = driven.get_mut()

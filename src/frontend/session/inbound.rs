@@ -1,5 +1,5 @@
 //! Messages of a client with a session as calls: pings, cancellations and answers end here, everything else goes to the
-//! server. Knows nothing of transports.
+//! server.
 
 use std::{future::poll_fn, sync::Arc};
 
@@ -28,7 +28,6 @@ use crate::{
 pub(crate) struct Inbound<'a> {
     /// The servers and the bounds.
     pub(crate) state: &'a Arc<FrontendState>,
-    /// The session.
     pub(crate) session: &'a Arc<Session>,
     /// The sender of the message.
     pub(crate) sender: &'a Sender,
@@ -37,7 +36,6 @@ pub(crate) struct Inbound<'a> {
 /// The refusal of a batch as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RefusedBatch {
-    /// The reason.
     pub(crate) error: ErrorObject,
     /// The request that is at fault.
     pub(crate) id: Option<RequestId>,

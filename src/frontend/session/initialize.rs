@@ -1,5 +1,4 @@
-//! The handshake of a session: the client's description of itself, and the server information for the client. Knows
-//! nothing of transports.
+//! The handshake of a session: the client's description of itself, and the server information it gets.
 
 use std::sync::Arc;
 
@@ -30,7 +29,6 @@ const MAX_CAPABILITIES: usize = 64 * 1024;
 // === impl Inbound ===
 
 impl Inbound<'_> {
-    /// Serves `initialize`.
     pub(crate) fn initialize(&self, id: RequestId, params: &Bytes) -> SessionExchange {
         match read_client(params) {
             Ok(client) => self.open(id, client),
@@ -54,7 +52,7 @@ impl Inbound<'_> {
         let Some(client) = self.session.client() else { return empty(id) };
         tracing::info!(session = ?self.session.id, revision = %revision, user = %self.sender.admission.caller.user,
             client = %client.display(), "a client opens a session");
-        // the session begins with the answer: until then the gateway asks the server for itself
+        // the session begins with the answer; before that, the gateway asks the server in its own name
         let context = Context { requester: Requester::Gateway, level: LogLevel::default(), ..self.context(client) };
         let call = Call { method: Method::Discover, params: Payload::absent(revision), context };
         let translator =

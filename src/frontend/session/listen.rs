@@ -1,5 +1,4 @@
-//! The listen of a session: all messages of servers outside of calls, for the session's queue (design rule 13). Knows
-//! nothing of streams.
+//! The listen of a session: all messages of servers outside of calls, for the session's queue (design rule 13).
 
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ const MAX_URI: usize = 8 * 1024;
 /// The subscriptions of a session.
 #[derive(Debug, Default)]
 pub(super) struct SessionSubscriptions {
-    /// Those that its row has, by URI.
+    /// Subscriptions in its row, by URI.
     stored: BTreeMap<String, HeldSubscription>,
     /// Those whose URIs are too long to be stored, by their digests.
     long: HashMap<Digest, HeldSubscription>,
@@ -26,7 +26,7 @@ type HeldSubscription = Option<Reply>;
 // === impl SessionSubscriptions ===
 
 impl SessionSubscriptions {
-    /// Those of the process before this one.
+    /// Subscriptions taken over from an earlier process.
     pub(super) fn restored(uris: Vec<String>) -> Self {
         let stored = uris.into_iter().take(MAX_SUBSCRIPTIONS).map(|uri| (uri, None)).collect();
         Self { stored, long: HashMap::new() }

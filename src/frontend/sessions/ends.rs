@@ -1,4 +1,4 @@
-//! The ends of sessions: by their clients, by the sweep, and to make room. Knows nothing of how a session is opened or found.
+//! The ends of sessions: by their clients, by the sweep, and to make room.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The errors of opening and of looking up a session. Knows nothing of how they are answered.
+//! The errors of opening and looking up a session.
 
 use crate::model::ReplicaNumber;
 
@@ -22,6 +22,6 @@ pub(crate) enum LookupError {
 pub(crate) enum LimitReached {
     /// The user has as many as one may have, and all of them are in use.
     User,
-    /// The gateway has as many as it can have, and nobody who has more than this user has one that is not in use.
+    /// The gateway has as many as it can have, and no user with more than this one has an idle session.
     Gateway,
 }

@@ -1,5 +1,5 @@
-//! Permits to look a session up in the store. Each user has one, so that somebody who names sessions that never were waits for
-//! their own look-ups alone. Knows nothing of sessions.
+//! Permits to look a session up in the store. Each user has one permit, so that a user who names invented sessions
+//! delays only their own look-ups.
 
 use std::sync::{
     Arc,
@@ -73,7 +73,7 @@ impl Lookups {
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.theirs.count.fetch_sub(1, Ordering::AcqRel);
-        // a task that gets the entry meanwhile has counted itself, or creates another
+        // a task that takes the entry in the meantime has counted itself, or creates another
         let is_unused =
             |_: &UserId, theirs: &Arc<UserLookups>| Arc::ptr_eq(theirs, &self.theirs) && Arc::strong_count(theirs) == 2;
         self.lookups.users.remove_if(&self.user, is_unused);

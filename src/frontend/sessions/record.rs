@@ -1,4 +1,4 @@
-//! A session as a row of the store, and for status pages. Knows nothing of the table.
+//! A session as a row of the store, and for status pages.
 
 use std::sync::Arc;
 

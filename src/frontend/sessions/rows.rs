@@ -1,9 +1,9 @@
 //! Writes the rows of sessions: changes that wait at the same time share one transaction, so that opening many sessions
-//! costs few of them. Knows nothing of the table.
+//! costs few of them.
 //!
-//! A change that comes alone is written at once. Those that come while a transaction runs wait for it, and the next one
-//! takes them in their order, up to [`MAX_BATCH`]. Each caller waits for its own commit and gets its own error. A
-//! caller that is dropped withdraws nothing.
+//! A single change is written at once. Changes that arrive during a transaction wait for it, and the next transaction
+//! takes them in order, up to [`MAX_BATCH`]. Each caller waits for its own commit and gets its own error. Dropping a
+//! caller withdraws nothing.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -34,13 +34,13 @@ pub(super) struct Rows(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     storage: Storage,
-    /// This replica, which writes the rows of its own sessions alone.
+    /// This replica, which writes only the rows of its own sessions.
     replica: ReplicaNumber,
     /// Owns the transactions, which continue if the caller is dropped.
     tracker: TaskTracker,
     permits: Arc<Semaphore>,
     waiting: Mutex<WaitingWrites>,
-    /// Held while a transaction runs. Taken in the order in which the groups came.
+    /// Held during a transaction, and taken in the order the groups arrive.
     transaction: tokio::sync::Mutex<()>,
     /// The sessions that ended and whose rows may still be there.
     ended: DashSet<Digest>,
@@ -71,7 +71,6 @@ pub(super) enum WriteError {
     /// The session ended before.
     #[error("the session ended")]
     Ended,
-    /// The gateway stops.
     #[error("the gateway stops")]
     Stopping,
 }
@@ -98,7 +97,7 @@ impl Rows {
         self.write(vec![McpSessionWrite::Add(Box::new(row))], ended).await
     }
 
-    /// Writes the row of a session in place of the one that it has, unless it has ended by then. Returns after the commit.
+    /// Writes the row of a session in place of its old row, unless it has ended by then. Returns after the commit.
     pub(super) async fn replace(&self, row: McpSession, ended: &CancellationToken) -> Result<(), WriteError> {
         self.write(vec![McpSessionWrite::Delete(row.digest), McpSessionWrite::Add(Box::new(row))], ended).await
     }
@@ -116,7 +115,7 @@ impl Rows {
         self.commit(done).await
     }
 
-    /// Writes the rows of some sessions that go on, at most [`MAX_BATCH`] at a time, without those that have ended by then:
+    /// Writes the rows of live sessions, at most [`MAX_BATCH`] at a time, and skips sessions that have ended by then:
     /// their changes, and the whole row where it is gone. Returns after the commit.
     pub(super) async fn keep(&self, sessions: Vec<(McpSession, &CancellationToken)>) -> Result<(), WriteError> {
         let permit = self.permit().await?;
@@ -130,7 +129,7 @@ impl Rows {
         self.commit(done).await
     }
 
-    /// Writes the state of a session, and that nobody has it. Returns after the commit.
+    /// Writes the state of a session, and that no replica has it. Returns after the commit.
     pub(super) async fn give_up(&self, (digest, state): (Digest, McpSessionState)) -> Result<(), WriteError> {
         let permit = self.permit().await?;
         let writes = vec![McpSessionWrite::Change(digest, state), McpSessionWrite::GiveUp(digest)];
@@ -163,7 +162,7 @@ impl Rows {
         self.0.ended.remove(digest);
     }
 
-    /// Returns `true` if a session is marked as ended, whatever its row says.
+    /// Returns `true` if a session is marked as ended, even if its row is not.
     pub(super) fn has_ended(&self, digest: &Digest) -> bool {
         self.0.ended.contains(digest)
     }
@@ -195,7 +194,7 @@ impl Inner {
         let groups = self.waiting.lock().take();
         let all: Vec<_> = groups.iter().flat_map(|group| group.writes.iter().cloned()).collect();
         match self.storage.mcp_sessions().write(&all, self.replica).await.map_err(Arc::new) {
-            // one of them is at fault: each is tried alone, so that no other fails with it
+            // one of them is at fault: each is tried by itself, so that no other fails with it
             Err(error) if error.is_constraint() && groups.len() > 1 => {
                 for group in groups {
                     let outcome = self.storage.mcp_sessions().write(&group.writes, self.replica).await;

@@ -1,6 +1,6 @@
-//! Envelope of a request without a session: version, client and capabilities. Knows nothing of transports; one that
-//! mirrors the body in headers compares the two between [`RequestEnvelope::read`] and [`RequestEnvelope::check`] (the
-//! order of `translation` 2.8).
+//! Envelope of a request without a session: version, client and capabilities. A transport that mirrors the body in
+//! headers compares the two between [`RequestEnvelope::read`] and [`RequestEnvelope::check`] (the order of
+//! `translation` 2.8).
 
 use bytes::Bytes;
 
@@ -99,7 +99,7 @@ impl RequestEnvelope {
     }
 }
 
-/// False for the methods that only sessions have, and those of servers. An unknown method may be a custom one.
+/// False for methods of sessions or of servers. An unknown method may be a custom one.
 fn is_known(method: &Method) -> bool {
     method.is_in(Revision::V2026_07_28) && method.access() != MethodAccess::OfServers
 }

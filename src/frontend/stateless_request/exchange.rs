@@ -37,15 +37,13 @@ pin_project! {
     }
 }
 
-/// What is asked, and what is told of it.
+/// The request, and which notifications it gets.
 pub(super) struct RequestSubject {
     /// The id that the response carries.
     pub(super) id: RequestId,
-    /// The method.
     pub(super) method: Method,
     /// The minimum level of log messages, if it wants any.
     pub(super) level: Option<Level>,
-    /// Progress notifications.
     pub(super) progress: Progress,
     /// The translator into the client's version.
     pub(super) translator: ClientTranslator,
@@ -56,7 +54,6 @@ pub(super) struct RequestSubject {
 pub(super) enum Progress {
     /// It has a token.
     Wanted,
-    /// It has none.
     Unwanted,
 }
 

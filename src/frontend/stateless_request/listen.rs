@@ -1,5 +1,4 @@
-//! `subscriptions/listen` (2026-07-28): the chosen notifications on one stream, acknowledged first and tagged. Knows
-//! nothing of HTTP.
+//! `subscriptions/listen` (2026-07-28): the chosen notifications on one stream, acknowledged first and tagged.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +19,6 @@ use crate::{
 /// Maximum wait for a server's acknowledgement.
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// One listen.
 pub(super) struct Listen {
     /// The id of the request, which tags the notifications.
     pub(super) id: RequestId,
