@@ -1,9 +1,9 @@
-//! The authorization server (OAuth 2.1, RFC 8414, RFC 7591, RFC 7009). Knows nothing of MCP messages and of pages.
+//! The authorization server (OAuth 2.1, RFC 8414, RFC 7591, RFC 7009).
 //!
 //! A grant is one consent of one user, through one API key, to one client, for one endpoint. Codes, refresh tokens and
-//! access tokens belong to it and end with it. To extend the server, add a file: another source of clients beside
-//! `registration`, another client authentication method in `client_auth`, another grant type in `token/`. What a grant
-//! rests on is told in [`crate::model::ApiKey`]'s file.
+//! access tokens belong to it and end with it. To extend the server, add a file: another source of clients next to
+//! `registration`, another client authentication method in `client_auth`, another grant type in `token/`. The file of
+//! [`crate::model::ApiKey`] describes what a grant rests on.
 
 pub mod access_token;
 pub mod api_keys;
@@ -172,7 +172,7 @@ impl OAuth {
         &self.0.signing
     }
 
-    /// The signer of who calls, for servers that are told.
+    /// Signs the identity of callers, for servers that get it.
     pub fn identity_signer(&self) -> IdentitySigner {
         caller_token::signer(self.0.deps.clone(), Arc::clone(&self.0.signing))
     }

@@ -1,4 +1,4 @@
-//! Access tokens: JWT as RFC 9068 profiles them (`OA-98` to `OA-100`). Knows nothing of grants in the store and of HTTP.
+//! Access tokens: JWT as RFC 9068 profiles them (`OA-98` to `OA-100`).
 
 use jsonwebtoken::{Algorithm, Header};
 use serde::{Deserialize, Serialize};

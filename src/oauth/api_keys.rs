@@ -1,5 +1,4 @@
-//! API keys and accounts without a secret: creation, authentication, revocation (`OA-125` to `OA-128`). Knows nothing of
-//! pages and tokens, and of how others verify the holders of accounts.
+//! API keys and accounts without a secret: creation, authentication, revocation (`OA-125` to `OA-128`).
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -56,12 +55,11 @@ pub enum KeyRefusal {
         /// Time until a wrong key gets [`KeyRefusal::Unknown`] again; a valid key always passes.
         retry_after: Duration,
     },
-    /// The store failed.
     #[error("API keys cannot be checked now: {0}")]
     Unavailable(#[from] OAuthError),
 }
 
-/// Time in which a network may send one more wrong key.
+/// One more wrong key per network is allowed in this time.
 const WRONG_KEY_PERIOD: Duration = Duration::from_secs(90);
 
 /// Limits of wrong keys (`OA-127`). Logins and bearer credentials are counted separately, so that a program with an old
@@ -102,13 +100,14 @@ impl Keys {
         Self { deps, pepper, revocations, uses, limits }
     }
 
-    /// Checks an API key for a login; `from` is the address that a failure counts for. A valid key always passes: keys
-    /// are random, so limits need not apply to their owner, and nobody can lock an owner out (`OA-127`).
+    /// Checks an API key for a login; a failure counts for the address `from`. A valid key always passes: keys are
+    /// random, so their owners need no limits, and a flood of wrong keys cannot lock an owner out (`OA-127`).
     pub async fn authenticate(&self, presented: &str, from: IpAddr) -> Result<KeyHolder, KeyRefusal> {
         self.check_key(presented, from, &self.limits.logins).await
     }
 
-    /// Checks an API key in a request, like [`Keys::authenticate`]. Failures count separately from those of logins.
+    /// Checks an API key in a request, like [`Keys::authenticate`]. These failures are counted separately from failed
+    /// logins.
     pub(super) async fn authenticate_bearer(&self, presented: &str, from: IpAddr) -> Result<KeyHolder, KeyRefusal> {
         self.check_key(presented, from, &self.limits.bearers).await
     }
@@ -176,7 +175,7 @@ impl Keys {
         self.add_account_of(new, &by).await
     }
 
-    /// The same for an account whose rights are from somebody else.
+    /// The same for an account with rights given by another user.
     pub(super) async fn add_account_of(&self, new: NewAccount, given_by: &str) -> Result<ApiKey, OAuthError> {
         self.may_be_bound(&new.networks).await?;
         let id = opaque::mint_key(&*self.deps.random).1.id;
@@ -200,7 +199,7 @@ impl Keys {
         Ok(key)
     }
 
-    /// Lets the holder of an account in. Call it only after somebody verified that this is the holder.
+    /// Lets the holder of an account in. Call it only after the holder was verified.
     pub async fn enter(&self, account: &KeyAccount) -> Result<AccountEntry, OAuthError> {
         let Some(key) = self.deps.storage.keys().find_by_account(account).await? else {
             return Ok(AccountEntry::Unknown);

@@ -1,4 +1,4 @@
-//! The authorization request (RFC 6749 4.1) as a state machine. Knows nothing of HTML, cookies and CSRF tokens.
+//! The authorization request (RFC 6749 4.1) as a state machine.
 
 mod authorization_request;
 mod browser;
@@ -99,7 +99,6 @@ pub struct PendingAuthorization {
 pub enum RequestState {
     /// It waits for the decision.
     Waiting(Box<PendingAuthorization>),
-    /// It was decided.
     Decided(DecidedRequest),
     /// It has expired, or belongs to another browser session.
     Unknown,
@@ -110,12 +109,10 @@ pub enum RequestState {
 pub enum ClientOrigin {
     /// Dynamic registration (RFC 7591): the name is the client's own claim.
     Registered,
-    /// The document at its id: whoever has this host claims it.
+    /// The document at its id: the owner of this host claims it.
     Document {
-        /// The host.
         host: String,
     },
-    /// The operator.
     Operator,
 }
 
@@ -283,7 +280,7 @@ impl Authorization {
         self.decisions.deny(sent, holder).await
     }
 
-    /// The user for whom a request is kept, whatever the browser.
+    /// The user a request is kept for, in any browser.
     pub async fn user_of(&self, id: &TransactionId) -> Result<Option<UserId>, OAuthError> {
         Ok(self.deps.storage.transactions().user(&id.digest()).await?)
     }
@@ -309,7 +306,7 @@ impl PendingAuthorization {
         holder.subject().grantable(&self.scopes)
     }
 
-    /// True if this person is asked (`OA-71`): about administration always.
+    /// True if this person must be asked (`OA-71`): for administration, always.
     pub fn needs_consent(&self, holder: &KeyHolder) -> bool {
         effective_rule(self.consent, &self.scopes_for(holder)) == ConsentRule::Asked
     }

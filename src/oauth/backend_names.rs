@@ -10,7 +10,7 @@ use crate::model::{AccessSubject, BackendId, EndpointVerdict, Groups, Scopes, Ta
 #[derive(Debug, Clone, Default)]
 pub struct BackendNames(Arc<ArcSwap<ExistingNames>>);
 
-/// Those of one moment.
+/// The existing names at one moment.
 #[derive(Debug, Default)]
 struct ExistingNames {
     backends: Vec<BackendId>,

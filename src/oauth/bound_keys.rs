@@ -1,5 +1,4 @@
-//! Keys that are bound to networks, where the proxies in front of a gateway can be anybody in a private network. Knows nothing of
-//! requests.
+//! Keys bound to networks, where any machine in a private network can act as the gateway's proxy.
 
 use super::{api_keys::Keys, error::OAuthError};
 use crate::model::AllowedNetworks;

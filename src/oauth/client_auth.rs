@@ -1,4 +1,4 @@
-//! Client authentication at the token endpoint (`OA-81` to `OA-83`). Knows nothing of grants.
+//! Client authentication at the token endpoint (`OA-81` to `OA-83`).
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,6 @@ use crate::{
     support::{Digest, Secret},
 };
 
-/// Authenticates clients.
 pub(super) struct ClientAuthenticator {
     deps: OAuthDeps,
     keys: ClientKeySets,
@@ -34,24 +33,23 @@ pub(super) struct ClientAuthenticator {
 pub(super) struct ClientRequest<'a> {
     pub(super) headers: &'a HeaderMap,
     pub(super) form: &'a Params,
-    /// Its address.
     pub(super) from: ClientIp,
 }
 
 /// Clients among which that of a request is sought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SoughtClient {
-    /// Those that somebody consented to.
+    /// Only clients with a consent.
     Consented,
-    /// Any, also one that begins; what has to be read for it is charged to the address of the request.
+    /// Any client, even a new one; what has to be read for it is charged to the address of the request.
     Any,
-    /// Those that somebody consented to; then any, for a device that waits for its first consent.
+    /// Clients with a consent; then any client, for a device waiting for its first consent.
     Device,
 }
 
 /// Credentials of a request: one kind, the id of the client, and what proves it.
 enum ClientCredentials<'a> {
-    /// An id alone, or with a secret.
+    /// An id, perhaps with a secret.
     Secret { scheme: Scheme, id: String, secret: Option<Secret> },
     /// An assertion.
     Assertion { body_id: Option<&'a str>, text: &'a str },
@@ -104,7 +102,7 @@ impl ClientAuthenticator {
         Err(ErrorResponse::InvalidClient(scheme, problem))
     }
 
-    /// RFC 7523 3. The assertion is recorded after everything else holds, so that nobody but the client leaves a row.
+    /// RFC 7523 3. The assertion is recorded after everything else holds, so that only the client itself can add a row.
     async fn by_assertion(
         &self,
         body_id: Option<&str>,

@@ -1,5 +1,4 @@
-//! Clients whose id is the URL of their metadata document (Client ID Metadata Documents; `OA-45` to `OA-54`). Knows
-//! nothing of HTTP and of consent.
+//! Clients whose id is the URL of their metadata document (Client ID Metadata Documents; `OA-45` to `OA-54`).
 
 mod client_url;
 mod egress_health;
@@ -26,13 +25,13 @@ const MAX_DOCUMENT: usize = 5 * 1024;
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Maximum number of clients whose last outcome is remembered.
 const MAX_OUTCOMES: usize = 1000;
-/// Age up to which a copy serves while its host does not (`OA-51`).
+/// While a host is down, a copy up to this age serves (`OA-51`).
 const TOLERANCE: Duration = Duration::from_hours(24);
 
 /// The documents of clients, as far as they are trusted.
 pub(super) struct ClientDocuments {
     documents: Documents<ClientDocument>,
-    /// Digests of the last outcomes, by client: one that is repeated is not recorded again.
+    /// Digests of the last outcomes, by client: repeated outcomes are not recorded again.
     outcomes: Mutex<LruCache<ClientId, Digest>>,
     policy: ClientDocumentPolicy,
     schemes: Vec<String>,
@@ -61,7 +60,6 @@ pub(super) enum DocumentProblem {
     NoEgress {
         /// The failure of this document.
         error: DocumentError,
-        /// The reason.
         fault: EgressFault,
     },
 }
@@ -92,7 +90,7 @@ impl ClientDocuments {
         Some(Self { documents, outcomes: Mutex::new(LruCache::new(MAX_OUTCOMES)), policy, schemes, health })
     }
 
-    /// The client, as its document describes it now; `source` caused a request, unless somebody consented to the client.
+    /// The client, as its document describes it now. The request counts for `source`, unless the client has a consent.
     pub(super) async fn read(&self, url: &ClientUrl, source: Option<ClientIp>) -> Result<Client, DocumentProblem> {
         self.check_trust(url)?;
         let read = self.documents.read(url.url(), source).await;
@@ -106,7 +104,7 @@ impl ClientDocuments {
         self.judged(url, read).await
     }
 
-    /// The client of an outcome, which tells of this gateway's own network.
+    /// The client of an outcome, which also shows whether this gateway's own network works.
     async fn judged(
         &self,
         url: &ClientUrl,

@@ -1,8 +1,7 @@
-//! The keys of clients that sign their assertions, from where each of them has them: its registration, or the URL that it
-//! names (`jwks_uri`; `OA-38`). Knows nothing of assertions.
+//! The keys of clients that sign their assertions, from its registration or from a URL it names (`jwks_uri`; `OA-38`).
 //!
-//! Whoever registers chooses a URL, and whoever knows the id of a client can make the gateway read it: a request is charged
-//! to who caused it, and keys are read again because of an unknown one once in a while.
+//! A registering client chooses the URL, and anyone who knows a client's id can make the gateway read it. So each
+//! request is charged to its cause, and an unknown key makes the gateway read again only once in a while.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,9 +19,9 @@ use crate::{
 const MAX_SET: usize = 32 * 1024;
 /// Maximum time to read one, to the last byte of its body.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// Age up to which a copy serves while its host does not (`OA-51`).
+/// While a host is down, a copy up to this age serves (`OA-51`).
 const TOLERANCE: Duration = Duration::from_hours(24);
-/// Time after a reading in which an unknown key causes no other.
+/// For this long after a reading, unknown keys cause no other.
 const PAUSE: Duration = Duration::from_secs(30);
 /// Maximum length of a URL.
 const MAX_URL: usize = 2048;

@@ -1,4 +1,4 @@
-//! The public keys of a client that signs its assertions: a JWK Set (RFC 7517). Knows nothing of assertions.
+//! The public keys of a client that signs its assertions: a JWK Set (RFC 7517).
 
 use jsonwebtoken::{
     Algorithm, DecodingKey,
@@ -33,7 +33,7 @@ pub enum KeySetProblem {
     /// A private or symmetric key.
     #[error("jwks has a private key; send only the public one")]
     Private,
-    /// No key for one of the algorithms.
+    /// It has no key for a supported algorithm.
     #[error("jwks has no key for ES256, EdDSA, PS256 or RS256: use P-256, Ed25519, or RSA with 2048 to 8192 bits")]
     Unusable,
 }
@@ -41,7 +41,7 @@ pub enum KeySetProblem {
 // === impl ClientKeySet ===
 
 impl ClientKeySet {
-    /// Reads a set. Keys of other kinds, and those for encryption, are left out.
+    /// Reads a set, leaving out keys of other kinds and keys for encryption.
     pub fn parse(set: &Value) -> Result<Self, KeySetProblem> {
         let keys = set.get("keys").and_then(Value::as_array).ok_or(KeySetProblem::Form)?;
         if !(1..=MAX_KEYS).contains(&keys.len()) || !keys.iter().all(Value::is_object) {
@@ -60,7 +60,7 @@ impl ClientKeySet {
         self.0.iter().any(|key| key.common.key_id.as_deref() == Some(kid))
     }
 
-    /// The keys that may have made a signature with this algorithm: those of this id, and those without one.
+    /// The keys that may have made a signature with this algorithm: keys with this id, and keys without an id.
     pub(super) fn verifying(&self, kid: Option<&str>, algorithm: Algorithm) -> impl Iterator<Item = DecodingKey> {
         let named = move |key: &&Jwk| match (kid, key.common.key_id.as_deref()) {
             (Some(kid), Some(own)) => kid == own,

@@ -1,9 +1,8 @@
-//! Clients by their id, wherever they come from: the table of those that registered, or the document that the id names
-//! (`OA-45`). Knows nothing of requests.
+//! Clients by their id, from either source: the table of registrations, or the document that the id names (`OA-45`).
 //!
-//! A document is read for strangers only where a person is about to look, at the authorization endpoint and for a device that
-//! waits, and is charged to them. The other endpoints serve clients that somebody consented to, so nobody else can make them
-//! read anything.
+//! A stranger's document is read only where a person is about to look, at the authorization endpoint and for a waiting
+//! device, and counts for that person. The other endpoints serve clients with a consent, so other callers cannot make
+//! them read anything.
 
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use crate::{
     storage::StoredDocument,
 };
 
-/// Time after which the store is told that a document was confirmed again.
+/// How often the store records that a document was confirmed again.
 const TOLD_EVERY: Duration = Duration::from_hours(1);
 
 /// Reason why a client cannot ask a person for anything. The text is for that person (`OA-53`).
@@ -64,7 +63,6 @@ pub(super) enum ClientRefusal {
     NoEgress {
         /// The host of the document.
         host: String,
-        /// The reason.
         fault: EgressFault,
     },
     /// Too many documents were asked for from one network (N-44).
@@ -73,7 +71,6 @@ pub(super) enum ClientRefusal {
     /// Too many documents of one host were asked for, by all networks together (N-44).
     #[error("Too many different apps of {0} were tried at this gateway. Wait a minute, and try again.")]
     HostLimited(String, Duration),
-    /// The store failed.
     #[error(transparent)]
     Failed(#[from] OAuthError),
 }
@@ -131,7 +128,7 @@ pub(super) async fn of_consent(deps: &OAuthDeps, id: &ClientId) -> Result<Option
     Ok(Some(client))
 }
 
-/// Keeps the client that somebody consents to, if it has a document.
+/// Keeps the client that gets a consent, if it has a document.
 pub(super) async fn keep(deps: &OAuthDeps, client: &Client) -> Result<(), OAuthError> {
     let Registrant::Document(consented) = &client.registrant else { return Ok(()) };
     let void = deps.storage.client_documents().keep(client, consented).await?;
@@ -150,7 +147,7 @@ async fn described(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) ->
     if stored == StoredDocument::Revoked {
         return Err(ClientRefusal::Revoked(host()));
     }
-    // a client that somebody consented to is not locked out by strangers who try others of its host
+    // strangers who try others of its host cannot lock out a client with a consent
     let is_consented = matches!(stored, StoredDocument::Consented { .. });
     let found = match source {
         Some(from) => documents.read(&url, (!is_consented).then_some(from)).await,
@@ -175,7 +172,7 @@ async fn described(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) ->
     })
 }
 
-/// The log alone has the reason: strangers who could read it would learn of this network (`OA-53`).
+/// Only the log has the reason: it would tell strangers about this network (`OA-53`).
 fn refused(deps: &OAuthDeps, documents: &ClientDocuments, (client, problem): (&ClientId, &DocumentProblem)) {
     let reason = match problem {
         // the same however long it takes

@@ -1,5 +1,4 @@
-//! Administration of clients, for the command line, and those that the operator registers. Knows nothing of dynamic
-//! registration.
+//! Administration of clients, for the command line, and clients registered by the operator.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +20,7 @@ use crate::{
 
 /// Life of a client without a consent, from its last registration (`OA-43`).
 const UNUSED_LIFETIME: Duration = Duration::from_hours(24);
-/// Life of a client without a live grant; after it also the time for which one without a consent is remembered.
+/// Life of a client without a live grant, and after that how long a client without a consent is remembered.
 const IDLE_LIFETIME: Duration = Duration::from_hours(90 * 24);
 
 /// A client for the operator to register: confidential in any case.
@@ -129,7 +128,7 @@ impl RegisteredClients {
         Ok(self.deps.storage.clients().list().await?)
     }
 
-    /// Expires clients that nobody uses (`OA-43`).
+    /// Expires unused clients (`OA-43`).
     pub(super) async fn expire(&self) -> Result<(), OAuthError> {
         let now = self.deps.now();
         let since =

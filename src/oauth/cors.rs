@@ -46,8 +46,8 @@ pub async fn around<F: Future<Output = Response>>(request: Request, handler: imp
     response
 }
 
-/// The headers that pages may send: those of MCP, and those of parameters that the page asks for, whose names servers choose
-/// (2026-07-28, transports).
+/// The headers that pages may send: the headers of MCP, and any parameter headers that the page asks for, since servers
+/// choose their names (2026-07-28, transports).
 fn allowed_headers(asked: &HeaderMap) -> HeaderValue {
     let asked = asked.get_all(header::ACCESS_CONTROL_REQUEST_HEADERS).iter().filter_map(|names| names.to_str().ok());
     let asked = asked.flat_map(|names| names.split(',')).filter_map(|name| HeaderName::try_from(name.trim()).ok());

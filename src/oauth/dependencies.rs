@@ -23,7 +23,6 @@ pub(super) struct OAuthDeps {
 }
 
 impl OAuthDeps {
-    /// The present moment.
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
     }

@@ -1,5 +1,5 @@
 //! Device authorization (RFC 8628; `OA-146`): a program without a browser shows a code, which its person enters on
-//! another machine. Knows nothing of pages and of tokens.
+//! another machine.
 //!
 //! Anybody may ask for codes, so requests are limited by network, and devices that wait are bounded. Only people who are
 //! logged in may try codes, and few.
@@ -35,7 +35,7 @@ const LIFETIME: Duration = Duration::from_mins(10);
 /// Characters of codes for people: no vowels, so no words, and none that look alike (RFC 8628 6.1).
 const ALPHABET: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
 const CODE_LENGTH: usize = 8;
-/// Maximum length of `scope`, in bytes: it is stored for somebody who is not known.
+/// Maximum length of `scope`, in bytes: it is stored for a stranger.
 const LONGEST_SCOPE: usize = 2 * 1024;
 
 /// A code that a person enters, in upper case and without separators.
@@ -84,7 +84,6 @@ pub enum DeviceRefusal {
     /// Too many wrong codes.
     #[error("too many wrong codes; try again in {} s", .0.as_secs())]
     Limited(Duration),
-    /// The store failed.
     #[error(transparent)]
     Unavailable(#[from] OAuthError),
 }
@@ -249,7 +248,7 @@ impl DeviceAuthorizations {
             return self.decided(code, form).await?.ok_or(DeviceRefusal::Unknown);
         };
         if let Some(network) = consented_first {
-            // OA-42: registrations that somebody consents to do not count
+            // OA-42: registrations that got a consent do not count
             self.registrations.give_back(&network, now);
         }
         self.deps.audit.record(GrantEvent::Approved {
@@ -277,7 +276,7 @@ impl DeviceAuthorizations {
         if !denied.map_err(OAuthError::from)? {
             return self.decided(code, form).await?.ok_or(DeviceRefusal::Unknown);
         }
-        // no is no, whatever has become of the client
+        // a refusal stands, even if the client has changed since
         let client_name = self.name_of(&row.client).await;
         self.deps.audit.record(GrantEvent::Denied { user: Some(holder.user.clone()), client: row.client.clone() });
         Ok(DeviceVerdict { client_name, is_approved: false, at })

@@ -23,15 +23,12 @@ use crate::{
 /// Internal error; never shown to clients.
 #[derive(Debug, thiserror::Error)]
 pub enum OAuthError {
-    /// The store failed.
     #[error(transparent)]
     Storage(#[from] storage::StorageError),
     /// The master key file cannot be read or created.
     #[error("the master key file {path} cannot be read: {source}; make it readable by the gateway only")]
     MasterKeyFile {
-        /// The file.
         path: String,
-        /// Why.
         source: std::io::Error,
     },
     /// The master key file that the configuration names cannot be read.
@@ -40,9 +37,7 @@ pub enum OAuthError {
          does not create it; put the key that belongs to the database there, or remove the setting: {source}"
     )]
     NamedMasterKey {
-        /// The file.
         path: String,
-        /// The reason.
         source: std::io::Error,
     },
     /// The master key file that the configuration names has no key.
@@ -81,7 +76,7 @@ pub enum OAuthError {
     /// A stored authorization request cannot be read.
     #[error("a stored authorization request cannot be read")]
     Transaction,
-    /// A key would be bound to networks, and whoever is in a private network can name any client address.
+    /// A key would be bound to networks, and any machine in a private network can claim any client address.
     #[error(
         "keys cannot be bound to networks while `trusted_proxies` is \"private\": whoever is in a private network can name any \
          address as its own"
@@ -107,7 +102,6 @@ pub enum ErrorResponse {
     /// `unauthorized_client`: the client did not register for this grant type.
     #[error("the client may not use this grant type")]
     UnauthorizedClient,
-    /// `unsupported_grant_type`.
     #[error("this grant type is not supported; the metadata of the server name those that are")]
     UnsupportedGrantType,
     /// `authorization_pending` (RFC 8628 3.5): the person has not decided yet.
@@ -116,7 +110,7 @@ pub enum ErrorResponse {
     /// `slow_down` (RFC 8628 3.5): the poll came too early.
     #[error("the poll came too early; wait 5 seconds longer from now on")]
     SlowDown,
-    /// `expired_token` (RFC 8628 3.5): nobody decided in time.
+    /// `expired_token` (RFC 8628 3.5): no decision in time.
     #[error("the device code has expired; ask for another one")]
     ExpiredToken,
     /// `access_denied` (RFC 8628 3.5).
@@ -125,16 +119,14 @@ pub enum ErrorResponse {
     /// `invalid_scope`: a scope is malformed or wider than what was granted.
     #[error("a scope is malformed or was not granted")]
     InvalidScope,
-    /// `invalid_target`: the resource is not the one that was authorized.
+    /// `invalid_target`: the authorized resource is another.
     #[error("the resource is not the one that was authorized")]
     InvalidTarget,
     /// An error of RFC 6749 4.1.2.1 in a pushed request (RFC 9126 2.3).
     #[error("{1}")]
     AuthorizationRequest(&'static str, String),
-    /// `invalid_redirect_uri` (RFC 7591).
     #[error("{0}")]
     InvalidRedirectUri(String),
-    /// `invalid_client_metadata` (RFC 7591).
     #[error("{0}")]
     InvalidClientMetadata(String),
     /// The form is longer than this number of bytes (`OA-30`); RFC 6749 has no code for it.
@@ -149,7 +141,6 @@ pub enum ErrorResponse {
     /// RFC 6750 3.1: registration needs an initial access token (RFC 7591 3).
     #[error("registration needs an initial access token, which the operator gives: send it as a bearer token")]
     InitialAccessToken(InitialAccessProblem),
-    /// Registration is off.
     #[error("dynamic registration is off; ask the operator")]
     RegistrationOff,
     /// Registration is for clients that are answered elsewhere (`OA-44`).
@@ -158,7 +149,6 @@ pub enum ErrorResponse {
     /// The operator revoked a client with the same registration.
     #[error("the operator revoked this client; ask the operator to restore it")]
     ClientRevoked,
-    /// Internal error.
     #[error("the gateway failed; try again")]
     Internal(#[from] OAuthError),
 }
@@ -166,9 +156,7 @@ pub enum ErrorResponse {
 /// Client authentication scheme of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// `Authorization` header.
     Basic,
-    /// Form, or none.
     Form,
 }
 

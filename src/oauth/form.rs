@@ -1,5 +1,4 @@
-//! Parameters in `application/x-www-form-urlencoded`, of a query or a body (`OA-30`, `OA-80`). Knows nothing of their
-//! meaning.
+//! Parameters in `application/x-www-form-urlencoded`, of a query or a body (`OA-30`, `OA-80`).
 
 use std::{borrow::Cow, collections::BTreeMap};
 

@@ -1,4 +1,4 @@
-//! Administration of grants, for the account page and the command line. Knows nothing of tokens.
+//! Administration of grants, for the account page and the command line.
 
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ impl Grants {
     }
 
     /// Revokes a grant of the holder's user if it allows no more than the holder's key. Returns false if there is no
-    /// such grant; one that is revoked already stays so.
+    /// such grant; a revoked grant stays revoked.
     pub async fn revoke_within(&self, holder: &KeyHolder, grant: &GrantId) -> Result<bool, OAuthError> {
         let Some(found) = self.deps.storage.grants().lookup(grant).await? else { return Ok(false) };
         let Some((key, _)) = self.deps.storage.keys().lookup(&found.key).await? else { return Ok(false) };

@@ -1,5 +1,4 @@
-//! Initial access tokens (RFC 7591 3; `OA-44`): with one, a client may register at a gateway that takes no others. Knows
-//! nothing of registrations.
+//! Initial access tokens (RFC 7591 3; `OA-44`): with such a token, a client may register at a gateway closed to others.
 
 use std::time::Duration;
 

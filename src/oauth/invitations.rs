@@ -1,8 +1,7 @@
-//! Invitations (`OA-155`, `OA-156`): links that make a key once, and rules that let an address in at a login provider. Knows
-//! nothing of pages and providers.
+//! Invitations (`OA-155`, `OA-156`): links that make a key once, and rules that let an address in at a login provider.
 //!
-//! A link is a secret, of which the store has a digest. Whoever takes it gets the key once; the form that took it gets the same
-//! key for ten minutes, since it is kept under a key derived from that form's token, which is not stored.
+//! A link is a secret, and the store has its digest. Accepting it gives the key once; the form that accepted it can
+//! show the same key for ten minutes, since it is kept under a key derived from that form's token, which is not stored.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -25,7 +24,7 @@ use crate::{
 const ID_LENGTH: usize = 10;
 /// Life of the link of a first start.
 const FIRST_LIFE: Duration = Duration::from_hours(3 * 24);
-/// Time for which the form that took a link gets its key once more.
+/// For this long, the form that accepted a link gets its key again.
 const SEEN_AGAIN: Duration = Duration::from_mins(10);
 /// Purpose of the key that seals a new key.
 const OUTCOME: &str = "lockkeeper invitation outcome v1";
@@ -70,7 +69,6 @@ pub enum InvitationRefusal {
         /// Time until the network may send another one, if it has sent too many.
         retry_after: Option<Duration>,
     },
-    /// The store failed.
     #[error(transparent)]
     Unavailable(#[from] OAuthError),
 }
@@ -131,7 +129,7 @@ impl Invitations {
         Ok(self.keys.deps.storage.invitations().list().await?)
     }
 
-    /// Revokes a link that waits, or a rule: the account that it let in is logged out. Returns false if there is none.
+    /// Revokes a waiting link, or a rule, which logs out the account that it let in. Returns false if there is none.
     pub async fn revoke(&self, id: &InvitationId) -> Result<bool, OAuthError> {
         let revoked = self.keys.deps.storage.invitations().revoke(id, self.keys.deps.now()).await?;
         let is_revoked = revoked.is_some();

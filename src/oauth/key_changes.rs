@@ -1,5 +1,4 @@
-//! Changes of keys and accounts: in place (`OA-156`), and by another key that takes their place (`OA-134`). Knows nothing of commands
-//! and of how logins find rights.
+//! Changes of keys and accounts: in place (`OA-156`), and by another key that takes their place (`OA-134`).
 
 use std::collections::BTreeMap;
 
@@ -15,8 +14,8 @@ use crate::{
 const SHARED_USERS: &str = "notice: shared users";
 
 impl Keys {
-    /// Changes a key, and with it the other one of a rotation. What has more than it allows now ends within a second, running
-    /// calls included. Returns the keys that changed.
+    /// Changes a key, and with it the other key of a rotation. Anything with more rights than it now allows ends within
+    /// a second, including running calls. Returns the keys that changed.
     pub async fn change(&self, key: &KeyId, change: &KeyChange) -> Result<Vec<ChangedKey>, OAuthError> {
         let by = self.deps.operator();
         let changed = self.deps.storage.keys().change(key, change, &format!("the {by}"), self.deps.now()).await?;
@@ -32,7 +31,7 @@ impl Keys {
         self.set_rights_of(key, rights, &self.deps.operator()).await
     }
 
-    /// The same for rights that are from somebody else.
+    /// The same for rights given by another user.
     pub(super) async fn set_rights_of(&self, key: &KeyId, rights: &Rights, by: &str) -> Result<bool, OAuthError> {
         let changed = self.deps.storage.keys().set_rights(key, rights, by, self.deps.now()).await?;
         if changed {

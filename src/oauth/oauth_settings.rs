@@ -1,4 +1,4 @@
-//! Settings of the authorization server. Knows nothing of file formats.
+//! Settings of the authorization server.
 
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ pub struct OAuthSettings {
 /// Source of the 256-bit key that encrypts secrets in the database.
 #[derive(Debug, Clone)]
 pub enum MasterKeySource {
-    /// A file beside the database; created with mode 0600 if missing.
+    /// A file next to the database; created with mode 0600 if missing.
     File(PathBuf),
     /// A file that something else provides; only read.
     Named(PathBuf),
@@ -64,7 +64,7 @@ impl OAuthSettings {
         Reach { ports: Ports::Https, exceptions: is_local.then_some(Exception::Loopback).into_iter().collect() }
     }
 
-    /// Those of the gateway at `issuer`, with the default policy; a trailing slash is removed.
+    /// Settings of the gateway at `issuer`, with the default policy; a trailing slash is removed.
     pub fn new(issuer: impl Into<String>) -> Self {
         let mut issuer = issuer.into();
         issuer.truncate(issuer.trim_end_matches('/').len());

@@ -1,4 +1,4 @@
-//! Endpoint and scopes of a request (`OA-65` to `OA-67`, `OA-112`). Knows nothing of requests.
+//! Endpoint and scopes of a request (`OA-65` to `OA-67`, `OA-112`).
 
 use url::Url;
 
@@ -15,7 +15,6 @@ pub struct UnknownResource;
 pub enum StrangerVerdict {
     /// Nothing: it is answered like every other one, whether it exists or not.
     Concealed,
-    /// It exists.
     Exists,
     /// It does not exist.
     Unknown,
@@ -46,7 +45,7 @@ impl OAuthSettings {
         if named.as_ref().is_none_or(|endpoint| self.knows(endpoint)) { Ok(named) } else { Err(UnknownResource) }
     }
 
-    /// The same before the login, when a backend that does not exist may look like one that does (`OA-6`).
+    /// The same before the login, when a missing backend may look like an existing one (`OA-6`).
     pub fn endpoint_for_strangers(&self, resources: &[String]) -> Result<Option<Endpoint>, UnknownResource> {
         let named = self.named_endpoint(resources)?;
         let is_unknown = |endpoint: &Endpoint| self.verdict_for_strangers(endpoint) == StrangerVerdict::Unknown;
@@ -73,7 +72,7 @@ impl OAuthSettings {
         }
     }
 
-    /// The verdict on an endpoint for those who have not logged in (`OA-6`).
+    /// The verdict on an endpoint for people who have not logged in (`OA-6`).
     pub fn verdict_for_strangers(&self, endpoint: &Endpoint) -> StrangerVerdict {
         match self.policy.get().conceal_servers {
             _ if endpoint.target == Target::Merged => StrangerVerdict::Exists,
@@ -98,7 +97,7 @@ impl OAuthSettings {
         if alone && self.knows(&endpoint) { endpoint } else { Endpoint::MERGED }
     }
 
-    /// Endpoint and scopes that exist, of those that a request names; `None` if it names a backend that does not exist.
+    /// The existing endpoint and scopes among the named ones; `None` if the named backend does not exist.
     pub fn resolve(&self, named: Option<&Endpoint>, asked: &Scopes) -> Option<(Endpoint, Scopes)> {
         let endpoint = match named {
             Some(named) => Some(named.clone()).filter(|named| self.knows(named))?,
@@ -108,8 +107,8 @@ impl OAuthSettings {
         Some((endpoint, scopes))
     }
 
-    /// Scopes that a request for `asked` may get at `endpoint`: without those of other backends and groups, and the
-    /// baseline if none is left (`OA-67`).
+    /// Scopes that a request for `asked` may get at `endpoint`: without the scopes of other backends and groups, and
+    /// the baseline if none is left (`OA-67`).
     pub fn scopes_at(&self, endpoint: &Endpoint, asked: &Scopes) -> Scopes {
         let fits = |scope: &&Scope| match (backend_of(scope), &endpoint.target) {
             (None, _) => true,

@@ -1,5 +1,5 @@
-//! Accounts of people whom an OpenID provider vouches for: made at the first login, with the rights of each login, confirmed by
-//! each, and their logout (`UP-13`, `UP-14`, `UP-31`). Knows nothing of providers and of their tokens.
+//! Accounts of people verified by an OpenID provider: created at the first login, updated and confirmed by each login,
+//! and their logout (`UP-13`, `UP-14`, `UP-31`).
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
     support::Timestamp,
 };
 
-/// Maximum number of accounts that end in one round because nobody has confirmed them.
+/// Maximum number of unconfirmed accounts that end in one round.
 const ENDED_AT_ONCE: u32 = 64;
 
 /// The email address of a person, as far as the provider says it.
@@ -39,8 +39,8 @@ pub struct GivenRights {
 }
 
 impl Keys {
-    /// The rights of a person at a provider: those that the tables of the configuration give, and those of the rules that were
-    /// made by an invitation. `None` if nothing lets the person in.
+    /// The rights of a person at a provider: from the tables of the configuration, and from rules made by an
+    /// invitation. `None` if nothing lets the person in.
     pub async fn rights_of_person(
         &self,
         (issuer, subject): (&str, &str),
@@ -70,9 +70,9 @@ impl Keys {
         Ok(tables.into_iter().chain(invited).reduce(GivenRights::with))
     }
 
-    /// Lets the holder of an account in, with these rights; an account that there never was is made, and another one after a
-    /// revocation if the person was invited since. Its provider has confirmed it with that. Call it only after somebody verified
-    /// that this is the holder.
+    /// Lets the holder of an account in, with these rights. Creates an account at the first login, and another after a
+    /// revocation if the person was invited since. The login confirms the account. Call it only after the holder was
+    /// verified.
     pub async fn admit(
         &self,
         account: KeyAccount,
@@ -109,7 +109,8 @@ impl Keys {
         Ok(AccountEntry::Open(KeyHolder { rights: given.rights.clone(), ..holder }))
     }
 
-    /// Notes that the provider of an account vouches for its holder. Its rights are those that are given, or stay.
+    /// Notes that the provider of an account vouches for its holder. Takes on the rights in `given`, or keeps the
+    /// present ones.
     pub async fn reconfirm(&self, key: &KeyId, given: Option<&GivenRights>) -> Result<(), OAuthError> {
         self.deps.storage.keys().confirm(key, self.deps.now()).await?;
         if let Some(given) = given {

@@ -1,4 +1,4 @@
-//! The endpoint for pushed authorization requests (RFC 9126; `OA-79`). Knows nothing of routes.
+//! The endpoint for pushed authorization requests (RFC 9126; `OA-79`).
 
 use std::{sync::Arc, time::Duration};
 

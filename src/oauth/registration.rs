@@ -1,4 +1,4 @@
-//! Dynamic client registration (RFC 7591; `OA-31` to `OA-43`). Knows nothing of HTTP.
+//! Dynamic client registration (RFC 7591; `OA-31` to `OA-43`).
 //!
 //! Registration is open to everybody, so everything is bounded: registrations of one network, the bytes of one client,
 //! and the number of clients without consent.
@@ -256,7 +256,7 @@ impl Registrations {
         grant_types: &[GrantType],
     ) -> Result<Vec<RedirectUri>, ErrorResponse> {
         let refuse = |text: &str| ErrorResponse::InvalidRedirectUri(text.to_owned());
-        // a client of the device grant alone has none
+        // a client with only the device grant has none
         if !grant_types.contains(&GrantType::AuthorizationCode)
             && given.and_then(Value::as_array).is_none_or(Vec::is_empty)
         {
@@ -337,8 +337,8 @@ impl RegistrationRequest {
         Ok(Some(ClientKeys::Inline(set.to_string())))
     }
 
-    /// Drops grant types that nobody may register for, if the code flow or the device flow remains (`OA-37`): service
-    /// accounts are the operator's to give (`OA-144`).
+    /// Drops grant types not open to registration, if the code flow or the device flow remains (`OA-37`): only the
+    /// operator may create service accounts (`OA-144`).
     fn grant_types(&self) -> Result<Vec<GrantType>, ErrorResponse> {
         let code_remains = self.response_types.as_ref().is_none_or(|types| types.iter().any(|name| name == "code"));
         let mut types = match &self.grant_types {
@@ -362,7 +362,7 @@ impl RegistrationRequest {
         }
     }
 
-    /// The printable name, truncated; a neutral one if there is none (`OA-33`).
+    /// The printable name, truncated, or a neutral name (`OA-33`).
     fn name(&self) -> String {
         let text = self.client_name.as_deref().unwrap_or_default();
         let name = printable_name(text, LONGEST_NAME);

@@ -1,5 +1,4 @@
-//! Index of revocable credentials: cancels streams and cached tokens at once (`OA-131`). Knows nothing of streams and
-//! of SQL.
+//! Index of revocable credentials: cancels streams and cached tokens at once (`OA-131`).
 
 use std::{
     collections::HashMap,
@@ -28,7 +27,7 @@ use crate::{
 
 /// Time without a read of the store after which a remembered verdict is not used before the next read.
 const SILENCE: Duration = Duration::from_secs(1);
-/// Maximum time of a read that tells if the database answers.
+/// Maximum time of a read that checks whether the database answers.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time between reads that fail.
 const TRIED_EVERY: Duration = Duration::from_millis(250);
@@ -37,8 +36,8 @@ const GONE_USERS: usize = 1_024;
 /// Time without a read after which the store may have deleted revocations that were not read.
 const LONG_SILENCE: Duration = Duration::from_hours(12);
 
-/// Cancellation tokens of the grants, keys and tokens in use. An entry is needed for as long as somebody holds its token: a
-/// remembered credential, or a call or stream that goes on past the end of its credential.
+/// Cancellation tokens of the grants, keys and tokens in use. An entry is needed as long as its token is held: by a
+/// remembered credential, or by a call or stream that outlives its credential.
 #[derive(Debug, Default)]
 pub struct RevocationIndex(Mutex<HashMap<Revocation, RevocationEntry>>);
 
@@ -105,7 +104,6 @@ impl RevocationIndex {
         }
     }
 
-    /// Cancels all.
     fn end_all(&self) {
         let ended = std::mem::take(&mut *self.0.lock());
         for entry in ended.into_values() {
@@ -113,7 +111,7 @@ impl RevocationIndex {
         }
     }
 
-    /// Removes the entries whose tokens nobody holds.
+    /// Removes the entries whose tokens are no longer held.
     pub fn purge(&self) {
         let mut entries = self.0.lock();
         let is_token = |subject: &Revocation| matches!(subject, Revocation::Token(_));
@@ -124,7 +122,6 @@ impl RevocationIndex {
         entries.retain(|_, entry| entry.is_held());
     }
 
-    /// Their number.
     #[cfg(test)]
     fn len(&self) -> usize {
         self.0.lock().len()
@@ -175,7 +172,7 @@ impl Revocations {
         &self.index
     }
 
-    /// Applies new revocations by any process, after those that are due at this moment.
+    /// Applies new revocations by any process, after the ones already due.
     pub(super) async fn sync(&self) -> Result<(), OAuthError> {
         self.uses.write().await?;
         self.deps.storage.for_rounds().keys().retire(self.deps.now()).await?;
@@ -187,8 +184,8 @@ impl Revocations {
         self.read_from(&mut *self.feed.lock().await).await
     }
 
-    /// True if remembered verdicts may be used: the store was read a moment ago, or this process alone uses it and
-    /// applies what it revokes itself.
+    /// True if remembered verdicts may be used: the store was read a moment ago, or only this process uses it, and
+    /// applies its own revocations.
     pub(super) fn is_current(&self, now: Timestamp) -> bool {
         !self.deps.storage.is_shared() || self.silence(now) <= SILENCE
     }
@@ -213,7 +210,7 @@ impl Revocations {
         timeout(PROBE_TIMEOUT, self.try_to_catch_up(Duration::ZERO)).await.is_ok_and(|read| read.is_ok())
     }
 
-    /// One read serves all who wait, and after one that failed all wait for the same time.
+    /// One read serves all waiting callers. After a failed read, all wait for the same time.
     async fn try_to_catch_up(&self, pause: Duration) -> Result<(), OAuthError> {
         let mut feed = self.feed.lock().await;
         if self.silence(self.deps.now()) <= SILENCE {

@@ -1,4 +1,4 @@
-//! Learns in time of revocations by other processes: by their notices, and by a poll. Knows nothing of what they end.
+//! Learns in time of revocations by other processes: by their notices, and by a poll.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,5 +1,4 @@
-//! Routes of the OAuth endpoints: paths, CORS, limits, cache headers (`OA-1` to `OA-30`). Knows nothing of the rules
-//! behind them.
+//! Routes of the OAuth endpoints: paths, CORS, limits, cache headers (`OA-1` to `OA-30`).
 
 use std::sync::Arc;
 

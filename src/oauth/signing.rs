@@ -1,4 +1,4 @@
-//! The keys that sign access tokens: ES256, P-256 (`OA-101`, `OA-102`), and their rotation. Knows nothing of claims.
+//! The keys that sign access tokens: ES256, P-256 (`OA-101`, `OA-102`), and their rotation.
 //!
 //! A key is published before it signs, and a new one follows after 90 days. All processes on one database use the same
 //! keys.
@@ -23,11 +23,11 @@ use crate::{
     support::{SealingKey, Secret},
 };
 
-/// Time for which a key signs before the next one follows by itself.
+/// A key signs for this long before the next one takes over by itself.
 const ROTATED_AFTER: Duration = Duration::from_hours(90 * 24);
-/// Time for which a key is published before it signs: longer than anybody may cache the key set.
+/// A key is published for this long before it signs: longer than the key set may be cached.
 const PUBLISHED_BEFORE: Duration = Duration::from_mins(10);
-/// The same if it is to sign at once: the time in which every process learns of it.
+/// The same if it is to sign at once: every process learns of it in this time.
 const KNOWN_WITHIN: Duration = Duration::from_secs(5);
 
 /// The signing keys of this process.
@@ -64,7 +64,6 @@ impl SigningKeys {
         Ok(Self { deps, master, loaded })
     }
 
-    /// The keys.
     pub(super) fn current(&self) -> Arc<KeySet> {
         self.loaded.load_full()
     }
@@ -107,8 +106,8 @@ impl SigningKeys {
         }
     }
 
-    /// Withdraws a key: its tokens are refused from now on. If it was the one that signs, a new one does. Returns false
-    /// if there is no such key.
+    /// Withdraws a key: its tokens are refused from now on. If it was signing, a new key takes over. Returns false if
+    /// there is no such key.
     pub async fn withdraw(&self, kid: &str) -> Result<bool, OAuthError> {
         let now = self.deps.now();
         let other = generate(&self.master, &*self.deps.random, now)?;
@@ -127,7 +126,7 @@ impl SigningKeys {
         Ok(read.withdraws_more_than(&before))
     }
 
-    /// Rotates the keys if they are old, and deletes those that nothing needs.
+    /// Rotates the keys if they are old, and deletes keys that are no longer needed.
     pub(super) async fn maintain(&self) -> Result<(), OAuthError> {
         let now = self.deps.now();
         let newest = self.list().await?.into_iter().map(|key| key.signs_from).max();

@@ -1,4 +1,4 @@
-//! The token endpoint (RFC 6749 3.2; `OA-80` to `OA-97`): one file per grant type. Knows nothing of routes.
+//! The token endpoint (RFC 6749 3.2; `OA-80` to `OA-97`): one file per grant type.
 
 mod client_credentials;
 mod code;
@@ -26,7 +26,6 @@ use super::{
 };
 use crate::model::GrantType;
 
-/// The token endpoint.
 pub(super) struct TokenEndpoint {
     clients: Arc<ClientAuthenticator>,
     settings: Arc<OAuthSettings>,

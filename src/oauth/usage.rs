@@ -1,4 +1,4 @@
-//! Usage times of keys, grants and tokens, before they are stored (`OA-126`). Knows nothing of what they open.
+//! Usage times of keys, grants and tokens, before they are stored (`OA-126`).
 
 use std::{collections::HashSet, hash::Hash};
 
@@ -18,8 +18,8 @@ pub(super) struct UsageRecorder {
     generations: PendingUses<String>,
 }
 
-/// Uses that are not written yet. They stay until they are: whoever needs them in the store writes them too, and a write that
-/// fails, or is cut short, loses none.
+/// Uses that are not written yet. They stay until they are: code that needs them in the store writes them too, and a
+/// failed or interrupted write loses none.
 struct PendingUses<T>(Mutex<HashSet<T>>);
 
 impl UsageRecorder {

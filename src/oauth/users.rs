@@ -1,4 +1,4 @@
-//! Administration of users, for the command line. Knows nothing of what rests on them beside keys and grants.
+//! Administration of users, for the command line.
 
 use std::sync::Arc;
 

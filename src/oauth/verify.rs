@@ -1,4 +1,4 @@
-//! Verification of access tokens and API keys, with a cache (`OA-99`, `OA-113`). Knows nothing of HTTP.
+//! Verification of access tokens and API keys, with a cache (`OA-99`, `OA-113`).
 //!
 //! The hot path is one look-up by digest: no signature check, no SQL. A revocation invalidates the cached entry at
 //! once.

@@ -1,4 +1,4 @@
-//! One authorization request, checked (`OA-60` to `OA-67`, `OA-75` to `OA-77`). Knows nothing of people and browsers.
+//! One authorization request, checked (`OA-60` to `OA-67`, `OA-75` to `OA-77`).
 
 use serde::{Deserialize, Serialize};
 
@@ -241,7 +241,7 @@ impl From<Repeated> for Rejected {
 }
 
 impl From<Rejected> for ErrorResponse {
-    /// The answer to a pushed request, of which no person hears.
+    /// The answer to a pushed request, which no person sees.
     fn from(rejected: Rejected) -> Self {
         let (error, description) = match rejected {
             Rejected::Page(AuthorizationError { status: 500.., .. }) => return Self::Internal(OAuthError::Transaction),
@@ -318,8 +318,8 @@ impl AuthorizationRequest {
         self.client == client.id && self.document == client.registrant.document()
     }
 
-    /// Whether the person is asked: always, unless the operator vouches for a client that proves who it is, at its web site,
-    /// and the client does not want the page (`OA-71`).
+    /// Whether the person is asked: always, unless the operator vouches for a client that proves its identity at its
+    /// web site, and the client declines the page (`OA-71`).
     pub(super) fn consent_rule(&self, client: &Client) -> ConsentRule {
         let is_vouched_for = client.registrant == Registrant::Operator(ConsentRule::Skipped)
             && !client.auth.is_public()

@@ -1,4 +1,4 @@
-//! Browsers and ids of authorization requests. Knows nothing of the requests' content.
+//! Browsers and ids of authorization requests.
 
 use std::{fmt, time::Duration};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::support::{Digest, Timestamp};
 
-/// A browser: the digest of its cookie, to which transactions are bound (`OA-68`). Before the login the cookie is a
+/// A browser: the digest of its cookie, which transactions are bound to (`OA-68`). Before the login the cookie is a
 /// random value that is not stored, after it a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Browser(pub Digest);

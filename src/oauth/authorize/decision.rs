@@ -1,8 +1,8 @@
-//! Decisions about authorization requests (`OA-150`): the first one of a form counts, and a second submission of that form gets
-//! its outcome. Knows nothing of pages and of how forms are bound to browsers.
+//! Decisions about authorization requests (`OA-150`): the first one of a form counts, and a second submission of that
+//! form gets its outcome.
 //!
-//! The outcome is written with the decision, in one transaction, and is sealed under a key derived from the token of the form,
-//! which is not stored. So every replica can give it, to this form alone.
+//! The outcome is written with the decision, in one transaction, and is sealed under a key derived from the token of
+//! the form, which is not stored. So every replica can repeat it, but only to this form.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ pub struct DecidedRequest {
 /// The outcome of a decision.
 #[derive(Debug)]
 pub enum DecisionOutcome {
-    /// The answer to the app: of this decision, or of the one that the same form made with the same button.
+    /// The answer to the app: for this decision, or for an earlier press of the same button on the same form.
     Answer {
         /// The redirect.
         redirect: Redirect,
@@ -100,7 +100,6 @@ struct FormOutcome {
     code: Option<String>,
 }
 
-/// Makes decisions.
 pub(super) struct Decisions {
     pub(super) deps: OAuthDeps,
     pub(super) keys: Arc<Keys>,
@@ -187,7 +186,7 @@ impl Decisions {
         Ok(found)
     }
 
-    /// The reason why this person cannot give what is asked for; `None` if nothing speaks against it.
+    /// The reason why this person cannot grant the request; `None` if they can.
     fn unreachable(&self, resolved: &Resolved, holder: &KeyHolder) -> Option<&'static str> {
         let target = &resolved.endpoint.target;
         let is_open = self.deps.settings.backends.verdict(holder.subject(), target, None).is_open();
@@ -242,7 +241,7 @@ impl Decisions {
             return self.after_another(sent, ConsentButton::Approve).await;
         };
         if let Some(network) = consented_first {
-            // OA-42: registrations that somebody consents to do not count
+            // OA-42: registrations that got a consent do not count
             self.registrations.give_back(&network, now);
         }
         let consent = effective_rule(request.consent_rule(client), &grant.scopes);

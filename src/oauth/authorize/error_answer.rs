@@ -1,5 +1,5 @@
-//! Error responses to the client (RFC 6749 4.1.2.1, RFC 9207), and whether the browser follows them by itself (`OA-75`).
-//! Knows nothing of the reasons.
+//! Error responses to the client (RFC 6749 4.1.2.1, RFC 9207), and whether the browser follows them by itself
+//! (`OA-75`).
 
 use super::response::{Redirect, Trust};
 use crate::{

@@ -1,7 +1,7 @@
 //! Pushed authorization requests (RFC 9126; `OA-79`): a `request_uri` holds the checked request itself, sealed for its
-//! client. Knows nothing of client authentication and of people.
+//! client.
 //!
-//! Nothing is stored, so nobody can fill a table. The id inside becomes that of the transaction, which is decided once:
+//! Nothing is stored, so requests cannot fill a table. The id inside becomes the transaction's, which is decided once:
 //! so a `request_uri` is good for one decision.
 
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! Responses to an authorization request: a redirect to the client, or a page for the person. Knows nothing of
-//! requests.
+//! Responses to an authorization request: a redirect to the client, or a page for the person.
 
 use std::{fmt, time::Duration};
 
@@ -22,13 +21,11 @@ pub struct Redirect {
 /// Permission to redirect without a click (`OA-75`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Trust {
-    /// Redirect with 303.
     Automatic,
     /// Show a page with the reason and a link to the location.
     ShowLink {
         /// Host shown in the link.
         host: String,
-        /// Reason, for people.
         reason: String,
     },
 }

@@ -1,5 +1,4 @@
-//! An authorization request until the decision (`OA-68`): sealed in a form until the login, then a row. Knows nothing
-//! of HTML, cookies and CSRF tokens.
+//! An authorization request until the decision (`OA-68`): sealed in a form until the login, then a row.
 //!
 //! Before the login nothing is stored, so unauthenticated clients cannot fill the database. A sealed request opens only
 //! in the browser for which it was sealed; opening it consumes nothing, since a decision needs the row.
@@ -29,7 +28,6 @@ pub struct Transaction {
     pub login: LoginPrompt,
     /// True if the person chooses an account, so that a session is not enough.
     pub chooses: bool,
-    /// Expiry.
     pub(super) expires: Timestamp,
     pub(super) request: AuthorizationRequest,
 }
@@ -50,7 +48,6 @@ pub enum StoreOutcome {
 pub enum UnsealError {
     /// Forged, changed, or sealed for another browser.
     Foreign,
-    /// Expired.
     Expired,
     /// The client or redirect URI is no longer registered, or the store failed.
     Refused(AuthorizationError),
@@ -117,7 +114,6 @@ impl Transaction {
         Ok([expires.as_slice(), self.id.as_str().as_bytes(), self.request.to_text()?.as_bytes()].concat())
     }
 
-    /// Reads [`Self::to_bytes`].
     pub(super) fn parts(bytes: &[u8]) -> Option<(TransactionId, Timestamp, AuthorizationRequest)> {
         let (expires, rest) = bytes.split_first_chunk::<8>()?;
         let (id, request) = rest.split_at_checked(TransactionId::LENGTH)?;

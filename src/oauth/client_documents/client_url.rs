@@ -1,4 +1,4 @@
-//! Client ids that are URLs (`OA-45`). Knows nothing of what is behind them.
+//! Client ids that are URLs (`OA-45`), and their form.
 
 use url::Url;
 
@@ -17,8 +17,8 @@ impl ClientUrl {
         id.starts_with(SCHEME)
     }
 
-    /// Reads a client id. Documents name themselves by the very same text, so it has one spelling: the one that the URL
-    /// parser yields.
+    /// Reads a client id. A document must name itself by the very same text, so only one spelling is valid: the URL
+    /// parser's.
     pub(crate) fn parse(id: &str) -> Option<Self> {
         if !Self::is_meant(id) || id.len() > LONGEST {
             return None;
@@ -33,7 +33,6 @@ impl ClientUrl {
         (is_plain && url.as_str() == id).then_some(Self(url))
     }
 
-    /// The URL.
     pub(crate) fn url(&self) -> &Url {
         &self.0
     }

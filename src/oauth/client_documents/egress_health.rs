@@ -31,7 +31,7 @@ pub(super) struct EgressHealth {
 struct HealthState {
     /// The fault, and when it was found.
     fault: Option<(EgressFault, Timestamp)>,
-    /// The last examination, and when it began. Who waits for it drives it: it goes on if one of them gives up.
+    /// The last examination, and when it began. Its waiters drive it, so it continues if one of them gives up.
     examination: Option<(Timestamp, Shared<BoxFuture<'static, ()>>)>,
 }
 
@@ -73,7 +73,7 @@ impl EgressHealth {
             | FetchError::Busy
             | FetchError::Refused(_) => return None,
         }
-        // one answer for all hosts that are not reached: it tells nothing of this one
+        // the same answer for all unreachable hosts: it reveals nothing about this one
         self.fault()
     }
 

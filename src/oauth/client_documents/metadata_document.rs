@@ -1,4 +1,4 @@
-//! A metadata document of a client (`OA-48` to `OA-50`). Knows nothing of where it comes from.
+//! A metadata document of a client (`OA-48` to `OA-50`).
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -41,7 +41,6 @@ struct DocumentMembers {
     jwks_uri: Option<String>,
 }
 
-/// A valid document.
 #[derive(Debug)]
 pub(crate) struct ClientDocument(DocumentMembers);
 
@@ -106,8 +105,8 @@ impl ClientDocument {
         Digest::sha256(json!([client_name, uris, method, jwks, jwks_uri]).to_string())
     }
 
-    /// The method that the client uses, or one of its list (`OA-49`). One that offers `none` and a signature may use either:
-    /// what it uses depends on how it reads the metadata of the gateway.
+    /// The method that the client uses, or one of its list (`OA-49`). A client that offers `none` and a signature may
+    /// use either, depending on how it reads the gateway's metadata.
     fn method(&self) -> Result<ClientAuth, String> {
         let (own, list) = (&self.0.token_endpoint_auth_method, &self.0.token_endpoint_auth_methods_supported);
         if let (Some(own), Some(list)) = (own, list)
@@ -150,7 +149,7 @@ impl ClientDocument {
         }
     }
 
-    /// Those that are supported (`OA-50`); without the member, both.
+    /// The supported ones (`OA-50`); without the member, both.
     fn grant_types(&self) -> Vec<GrantType> {
         let Some(names) = &self.0.grant_types else {
             return vec![GrantType::AuthorizationCode, GrantType::RefreshToken];

@@ -1,4 +1,4 @@
-//! The master key of a database, and secrets that are stored under it. Knows nothing of what the secrets are for.
+//! The master key of a database, and secrets that are stored under it.
 
 use zeroize::Zeroizing;
 
@@ -9,7 +9,7 @@ use crate::{
     support::{Random, SealingKey},
 };
 
-/// The secret that shows to which master key a database belongs.
+/// The secret that identifies the master key of a database.
 const PEPPER: &str = "pepper";
 
 /// The master key of a database; creates a missing file with mode 0600. After a rotation that was interrupted, it is the

@@ -1,4 +1,4 @@
-//! The file of the master key, and the file of the next one while it is rotated. Knows nothing of the database.
+//! The file of the master key, and the file of the next one while it is rotated.
 
 use std::{
     fs::{self, OpenOptions},
@@ -14,7 +14,7 @@ use crate::{
     support::{Random, SealingKey},
 };
 
-/// Longest file that somebody else provides, in bytes: a key, and space around it.
+/// Longest file provided by the operator, in bytes: a key, and space around it.
 const MAX_NAMED: u64 = 4096;
 
 /// The file of the master key.
@@ -133,7 +133,7 @@ pub(super) fn parse(text: &str) -> Option<SealingKey> {
     bytes.as_slice().try_into().ok().map(SealingKey::new)
 }
 
-/// Writes a file of its own for this user alone.
+/// Writes a new file that only this user can read.
 fn write_new(path: &Path, text: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);

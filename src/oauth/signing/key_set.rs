@@ -1,5 +1,4 @@
-//! The signing keys at one moment: which one signs, and which ones verify (`OA-101`, `OA-102`). Knows nothing of where
-//! they are stored and of claims.
+//! The signing keys at one moment: which one signs, and which ones verify (`OA-101`, `OA-102`).
 //!
 //! What a key is for follows from its times: it signs from its start until a newer one does, and verifies until all that
 //! it signed has expired.
@@ -16,14 +15,14 @@ use crate::{
     support::{SealingKey, Timestamp},
 };
 
-/// Time for which a key verifies after a newer one signs: the longest life of an access token (24 hours), and clock
-/// skew.
+/// How long a key verifies after a newer one takes over signing: the longest life of an access token (24 hours), and
+/// clock skew.
 const OVERLAP: Duration = Duration::from_mins(24 * 60 + 1);
 
-/// The signing keys, in the order in which they sign.
+/// The signing keys, in signing order.
 pub struct KeySet {
     keys: Vec<SigningKey>,
-    /// The ids of those that cannot be read, and the reason.
+    /// The ids of unreadable keys, with the reason.
     left_out: Vec<(String, String)>,
 }
 
@@ -40,11 +39,10 @@ struct SigningKey {
 /// Use of a signing key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SigningKeyUse {
-    /// Published, so that whoever verifies knows it before it signs.
+    /// Published, so that verifiers know it before it signs.
     Next,
-    /// Signs.
     Active,
-    /// Only verifies, until then.
+    /// Only verifies, up to this time.
     Retired(Timestamp),
     /// Neither signs nor verifies.
     Ended,
@@ -64,7 +62,7 @@ pub struct SigningKeyView {
 // === impl KeySet ===
 
 impl KeySet {
-    /// Reads the rows of the store, in their order. One that does not open is left out if another one can sign.
+    /// Reads the rows of the store, in order. An unreadable key is left out if another one can sign.
     pub(super) fn read(rows: Vec<SigningKeyRow>, master: &SealingKey) -> Result<Self, OAuthError> {
         let (mut keys, mut failed) = (Vec::new(), Vec::new());
         for row in rows {
@@ -85,7 +83,7 @@ impl KeySet {
         Ok(Self { keys, left_out })
     }
 
-    /// Logs the keys that cannot be read, but for those that could not be read before.
+    /// Logs the unreadable keys, except ones that were unreadable before.
     pub(super) fn tell_left_out(&self, before: Option<&Self>) {
         let is_known = |kid: &str| before.is_some_and(|before| before.left_out.iter().any(|(known, _)| known == kid));
         for (kid, error) in self.left_out.iter().filter(|(kid, _)| !is_known(kid)) {
@@ -115,7 +113,7 @@ impl KeySet {
         json!({ "keys": keys })
     }
 
-    /// All keys at `now`, in the order in which they sign.
+    /// All keys at `now`, in signing order.
     pub fn views(&self, now: Timestamp) -> Vec<SigningKeyView> {
         let view = |(at, key): (usize, &SigningKey)| SigningKeyView {
             kid: key.kid.clone(),

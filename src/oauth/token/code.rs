@@ -13,10 +13,9 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
-/// Time in which a client that got no answer may repeat the exchange of a code once, without losing its login.
+/// In this time, a client that got no answer may repeat the exchange of a code once without losing its login.
 const REPEATED_WITHIN: Duration = Duration::from_secs(10);
 
-/// The code grant.
 pub(super) struct CodeGrant {
     pub(super) issuer: Arc<Issuer>,
     pub(super) revocations: Arc<Revocations>,
@@ -64,9 +63,8 @@ impl CodeGrant {
         Ok(Issued { refresh: token, ..issued })
     }
 
-    /// RFC 6749 4.1.2: the second use of a valid code means theft; everything issued for it is revoked. One that comes within
-    /// ten seconds, with all that the first had, is a client that has tried again: it gets nothing and loses nothing, once
-    /// (`OA-85`).
+    /// RFC 6749 4.1.2: the second use of a valid code means theft; everything issued for it is revoked. A second use
+    /// within ten seconds, equal to the first, is a client retrying: it gets nothing and loses nothing, once (`OA-85`).
     async fn used_again(&self, code: &Digest, grant: &Grant, now: Timestamp) -> Result<Issued, ErrorResponse> {
         let codes = self.issuer.deps.storage.codes();
         if codes.repeat(code, now - REPEATED_WITHIN, now).await? {

@@ -12,16 +12,15 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
-/// Time by which a poll may be early: clocks and networks differ.
+/// A poll may be this early: clocks and networks differ.
 const EARLY: Duration = Duration::from_secs(1);
-/// Time by which `slow_down` makes the interval longer (RFC 8628 3.5).
+/// `slow_down` lengthens the interval by this (RFC 8628 3.5).
 const SLOWER: Duration = Duration::from_secs(5);
-/// Maximum interval.
+/// Maximum interval after `slow_down`.
 const LONGEST: Duration = Duration::from_mins(1);
 /// Maximum number of devices whose polls are remembered: twice as many as may wait.
 const MAX_POLLED: usize = 20_000;
 
-/// The device grant.
 pub(super) struct DeviceGrant {
     issuer: Arc<Issuer>,
     polls: DevicePolls,
@@ -34,7 +33,7 @@ struct DevicePolls(Mutex<HashMap<Digest, LastPoll>>);
 /// The last poll of a device.
 struct LastPoll {
     at: Timestamp,
-    /// The interval that the device was told.
+    /// The interval given to the device.
     interval: Duration,
 }
 

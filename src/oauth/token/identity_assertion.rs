@@ -1,6 +1,6 @@
-//! The JWT bearer grant with identity assertions (RFC 7523 2.1, draft-ietf-oauth-identity-assertion-authz-grant; `OA-145`):
-//! tokens of the person whom a login provider vouches for. There is no refresh token: the client brings another assertion
-//! (`UP-16`). Knows nothing of JWTs.
+//! The JWT bearer grant with identity assertions (RFC 7523 2.1, draft-ietf-oauth-identity-assertion-authz-grant;
+//! `OA-145`): tokens of a person verified by a login provider. There is no refresh token: the client brings another
+//! assertion (`UP-16`).
 
 use std::{sync::Arc, time::Duration};
 
@@ -55,7 +55,7 @@ impl IdentityAssertionGrant {
         let assertion = verifier.verify(Secret::new(text), &client.id).await;
         let assertion = assertion.map_err(|reason| refused(client, reason))?;
         let (endpoint, asked) = self.asked(client, form, &assertion)?;
-        // before the account has the rights that it tells of: one that comes again changes nothing
+        // before the rights of the account change: a replayed assertion changes nothing
         if !deps.storage.assertions().add(&digest(&assertion), assertion.expires).await? {
             return Err(refused(client, "it was used before"));
         }
@@ -127,7 +127,7 @@ impl IdentityAssertionGrant {
         Ok((endpoint, scopes))
     }
 
-    /// The account of the person, with the rights that the assertion tells of.
+    /// The account of the person, with the rights from the assertion.
     async fn admit(&self, client: &Client, asserted: &AssertedAccount) -> Result<KeyHolder, ErrorResponse> {
         let keys = &self.issuer.keys;
         let not_let_in = || refused(client, "no rule lets the person in");

@@ -29,7 +29,6 @@ pub(super) struct Issued {
     pub(super) refresh: Option<Secret>,
 }
 
-/// Issues tokens.
 pub(super) struct Issuer {
     pub(super) deps: OAuthDeps,
     pub(super) keys: Arc<Keys>,
@@ -115,8 +114,8 @@ impl Issuer {
     }
 }
 
-/// Scopes of the token: those of the grant, or those of the requested ones that the grant has, which the response says. Names that
-/// are no scopes here, such as `offline_access`, ask for nothing (`OA-94`).
+/// Scopes of the token: the grant's, or the requested ones within the grant, which the response then names. Names that
+/// are not scopes here, such as `offline_access`, are ignored (`OA-94`).
 pub(super) fn narrowed(form: &Params, grant: &Grant) -> Result<Scopes, ErrorResponse> {
     let Some(asked) = form.get("scope")? else { return Ok(grant.scopes.clone()) };
     let scopes = Scopes::parse(asked).map_err(|_| ErrorResponse::InvalidScope)?;
