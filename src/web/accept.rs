@@ -5,9 +5,7 @@ use http::{HeaderMap, header};
 /// Format of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ErrorFormat {
-    /// A page.
     Page,
-    /// A JSON object.
     Json,
 }
 

@@ -52,7 +52,7 @@ pub(super) struct AccountQuery {
     done: Option<AccountNotice>,
 }
 
-/// Form of the button beside a grant.
+/// Form of the revoke button of a grant.
 #[derive(Deserialize)]
 pub(super) struct RevokeForm {
     #[serde(default)]
@@ -111,7 +111,7 @@ fn rights(key: &ApiKey, groups: &Groups, now: Timestamp) -> pages::RightsItem {
     }
 }
 
-/// The name of the provider at which the holder logs in.
+/// The name of the provider where the holder logs in.
 fn provider<'a>(state: &'a WebState, holder: &'a KeyHolder) -> Option<&'a str> {
     let KeyKind::Account(KeyAccount::Provider { issuer, .. }) = &holder.kind else { return None };
     Some(state.providers.of_issuer(issuer).map_or(issuer, |spec| &spec.label))
@@ -153,8 +153,8 @@ pub(super) async fn revoke_all(
     Ok(login::to_start(&state))
 }
 
-/// The holder of the login, for a form of the account page; `None` if the form is from before a login, or nobody is logged in any
-/// more: it leads to the page again.
+/// The holder of the login, for a form of the account page. `None` if the form is older than the login, or the visitor
+/// has logged out: it leads to the page again.
 pub(super) async fn holder_of(visitor: &Visitor, token: &str) -> Result<Option<KeyHolder>, Problem> {
     let shown = visitor.shown(Purpose::Account, token)?;
     let holder = visitor.holder().await?;
@@ -191,7 +191,7 @@ fn verdict(subject: AccessSubject<'_>, place: AccessPlace<'_>, server: &str) -> 
     BackendId::parse(server).map_or(StateVerdict::Hidden, |server| subject.state(place, &server))
 }
 
-/// A group with those of its servers that this subject sees there; `None` if it sees none.
+/// A group with the servers of it that this subject sees there; `None` if there are none.
 fn group_item(group: &GroupStatus, subject: AccessSubject<'_>) -> Option<pages::GroupItem> {
     let id = BackendId::parse(&group.id).ok()?;
     let is_seen = |server: &&String| verdict(subject, AccessPlace::Group(&id), server) != StateVerdict::Hidden;

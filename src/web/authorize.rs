@@ -31,7 +31,7 @@ use crate::{
     support::Secret,
 };
 
-/// Time for which a person reads that access was denied, before the browser goes on to the app.
+/// A person can read the denial for this long before the browser goes on to the app.
 const TOLD_AFTER: Duration = Duration::from_secs(3);
 /// Form of the login and consent pages. A missing field counts as empty.
 #[derive(Deserialize)]
@@ -173,14 +173,14 @@ async fn log_in(
     }
 }
 
-/// Leads to the decision about a request for which somebody has just logged in.
+/// Leads a visitor who has just logged in to the decision about a request.
 pub(super) async fn logged_in(
     state: &WebState,
     visitor: &mut Visitor,
     (transaction, holder): (&Transaction, &KeyHolder),
 ) -> Result<Response, Problem> {
     match state.oauth.authorization().keep(transaction, &visitor.browser().await?, holder).await? {
-        // one that is spent was decided, or is another person's, which that page says
+        // a spent request was decided, or is another person's: that page explains it
         StoreOutcome::Waiting | StoreOutcome::Spent => Ok(to_consent(state, &transaction.id)),
         StoreOutcome::Refused(redirect) => redirect_to_app(state, &redirect),
     }
@@ -191,7 +191,7 @@ fn to_consent(state: &WebState, id: &TransactionId) -> Response {
     axum::response::Redirect::to(&format!("{}/oauth/consent/{id}", state.settings.base())).into_response()
 }
 
-/// The next page for a valid request: consent if somebody is logged in, as recently as the app wants (`OA-77`), else
+/// The next page for a valid request: consent for a visitor who logged in as recently as the app wants (`OA-77`), else
 /// login.
 async fn proceed(state: &WebState, visitor: &mut Visitor, transaction: &Transaction) -> Result<Response, Problem> {
     let holder = if transaction.chooses { None } else { visitor.holder_for(transaction.login).await? };
@@ -207,8 +207,8 @@ async fn proceed(state: &WebState, visitor: &mut Visitor, transaction: &Transact
     }
 }
 
-/// The consent page of a pending request; without it, the way back to an app for which the operator vouches (`OA-71`).
-/// A pending request implies that the person logged in for it (`OA-77`).
+/// The consent page of a pending request; or a redirect back to an app that the operator vouches for (`OA-71`). A
+/// pending request implies that the person logged in for it (`OA-77`).
 async fn ask(state: &WebState, visitor: &mut Visitor, id: &TransactionId) -> Result<Response, Problem> {
     let browser = visitor.browser().await?;
     let pending = match state.oauth.authorization().look_up(id, &browser).await? {
@@ -262,7 +262,7 @@ async fn login_page<'a>(
     Ok(pages::LoginPage { layout, token, alert: None, request, connect: None, device: None, providers })
 }
 
-/// Tells the person that nothing was given, and lets the browser tell the app after a moment (`OA-75`).
+/// Tells the person that access was denied, and redirects to the app after a moment (`OA-75`).
 fn tell_denial(state: &WebState, client: &str, redirect: &oauth::Redirect) -> Result<Response, Problem> {
     let layout = pages::Layout::new(&state.settings);
     let host = match &redirect.trust {

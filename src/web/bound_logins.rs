@@ -1,5 +1,5 @@
-//! Accounts of login providers between two logins (`UP-14`, `UP-31`): a provider that gave a refresh token is asked whether it still
-//! vouches for the person, and an account that nobody has confirmed for too long ends. Knows nothing of tokens.
+//! Accounts of login providers between two logins (`UP-14`, `UP-31`): the gateway asks a provider that gave a refresh
+//! token whether it still vouches for the person, and ends accounts unconfirmed for too long.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     storage::BoundLogin,
 };
 
-/// Time until a provider that did not answer is asked again.
+/// Delay before asking a silent provider again.
 const AGAIN: Duration = Duration::from_mins(5);
 /// Interval between look-ups of logins that are due.
 const ROUND: Duration = Duration::from_secs(15);
@@ -97,9 +97,9 @@ impl WebState {
         }
     }
 
-    /// Notes that the provider vouches for a person, with the rights of what it says. An answer that leaves out a claim by which
-    /// rights are given confirms nothing, since the person may have lost them: `trust` decides. Returns true if nothing lets the
-    /// person in any more.
+    /// Notes that the provider vouches for a person, with the rights from its answer. An answer without a claim that
+    /// rights depend on confirms nothing, since the person may have lost them: `trust` decides. Returns true if nothing
+    /// lets the person in any more.
     async fn confirm(
         &self,
         login: &BoundLogin,

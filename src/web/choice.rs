@@ -1,5 +1,5 @@
-//! The cookie that has the next login at a provider begin with a choice of accounts (`UP-20`): after a refusal and after a logout here,
-//! since the provider's session would bring the same person back. Knows nothing of providers.
+//! The cookie that makes the next login at a provider begin with a choice of accounts (`UP-20`): after a refusal and
+//! after a logout here, since the provider's session would bring the same person back.
 
 use http::{HeaderMap, HeaderValue, header};
 use tower_sessions::cookie::{Cookie, SameSite, time::Duration};

@@ -48,7 +48,7 @@ enum ConnectDecision {
     Cancel,
 }
 
-/// Form of the button beside a connected account.
+/// Form of the disconnect button of an account.
 #[derive(Deserialize)]
 pub(super) struct DisconnectForm {
     #[serde(default)]
@@ -64,7 +64,7 @@ struct Connecting {
     address: ConnectAddress,
 }
 
-/// `GET /connect/{backend}`: what the login is for, before anything is stored or anybody is asked.
+/// `GET /connect/{backend}`: explains the login before anything is stored or requested.
 pub(super) async fn show(
     extract::State(state): extract::State<Arc<WebState>>,
     mut visitor: Visitor,
@@ -205,7 +205,7 @@ fn go_on(state: &WebState, consent: Option<&TransactionId>) -> Redirect {
 // === impl Connecting ===
 
 impl Connecting {
-    /// The person who is logged in; `None` if nobody is.
+    /// The logged-in person; `None` for other visitors.
     async fn of(state: &WebState, visitor: &mut Visitor, address: ConnectAddress) -> Result<Option<Self>, Problem> {
         let Some(holder) = visitor.holder().await? else { return Ok(None) };
         if !accounts::sees(state, &holder, &address.backend) {

@@ -1,5 +1,4 @@
-//! The address of a connect page: what follows its path, checked, so that a login can lead back to it and nowhere else.
-//! Knows nothing of what the parts mean.
+//! The address of a connect page: the checked rest of its path, so that a login can lead back to it and nowhere else.
 
 use url::form_urlencoded;
 
@@ -11,7 +10,6 @@ const MAX_TICKET: usize = 2_048;
 /// The address of a connect page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ConnectAddress {
-    /// The server.
     pub(super) backend: BackendId,
     /// The opaque part, `t`.
     pub(super) ticket: Option<String>,
@@ -43,7 +41,6 @@ impl ConnectAddress {
         Self::read(backend, query)
     }
 
-    /// Name and query.
     pub(super) fn text(&self) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         if let Some(ticket) = &self.ticket {

@@ -1,4 +1,4 @@
-//! What is shown of an authorization request that was decided before, or that is another person's. Knows nothing of forms.
+//! The page for an authorization request that was already decided, or that is another person's.
 
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;

@@ -43,7 +43,7 @@ pub(super) struct DecisionQuery {
     token: String,
 }
 
-/// Form of the page on which the code is entered. A missing field counts as empty.
+/// Form for entering the code. A missing field counts as empty.
 #[derive(Deserialize)]
 pub(super) struct CodeForm {
     #[serde(default)]
@@ -70,7 +70,7 @@ enum DeviceDecision {
     Deny,
 }
 
-/// `GET /device`: after a login the page on which the code is entered. A code in the URL fills the field and is not tried
+/// `GET /device`: after a login, the page for entering the code. A code in the URL fills the field and is not tried
 /// before the person sends it (RFC 8628 3.3.1).
 pub(super) async fn show(
     extract::State(state): extract::State<Arc<WebState>>,
@@ -210,7 +210,7 @@ async fn entry_page(
     Ok(PageResponse(StatusCode::OK, page).into_response())
 }
 
-/// The page on which a code is entered once more, with the reason.
+/// The page for entering a code again, with the reason.
 async fn refused(
     state: &WebState,
     visitor: &mut Visitor,

@@ -1,4 +1,4 @@
-//! CSRF tokens (`OA-72`): bound to the visit of a browser and to a purpose. Knows nothing of HTTP.
+//! CSRF tokens (`OA-72`): bound to the visit of a browser and to a purpose.
 
 use std::fmt;
 
@@ -23,13 +23,12 @@ pub(super) enum Purpose<'a> {
     Transaction(&'a str),
     /// The login page on its own.
     Login,
-    /// The account page.
     Account,
     /// The connect page at this address.
     Connect(&'a str),
     /// A secret for the server of the connect page at this address.
     Secret(&'a str),
-    /// The page on which the code of a device is entered.
+    /// The page for entering the code of a device.
     DeviceCode,
     /// The decision about the device with this code.
     Device(&'a str),

@@ -1,4 +1,5 @@
-//! The page of an invitation (`OA-155`). `oauth` decides about links; this file has HTML, and who is logged in meanwhile.
+//! The page of an invitation (`OA-155`). `oauth` decides about links; this file handles HTML and a login that changes
+//! in between.
 //!
 //! Chats load every link before anybody opens it: reading the page changes nothing. The secret is in the query, which no log of a
 //! proxy has as shipped.
@@ -44,7 +45,7 @@ pub(super) struct InviteForm {
     /// The secret of the link.
     #[serde(default)]
     i: String,
-    /// Key of the person who was told that the browser will be logged out.
+    /// Key of the person who saw the notice that the browser will be logged out.
     #[serde(default)]
     leave: String,
 }
@@ -85,12 +86,12 @@ pub(super) async fn accept(
     let (invitations, present) = (state.oauth.invitations(), visitor.holder().await?);
     if let Some(holder) = present {
         if invitations.made(&link, &holder.key).await? {
-            // pressed twice: this form sees its key again, one of another tab does not
+            // pressed twice: this form sees its key again, a form in another tab does not
             let again = invitations.again(request).await?;
             return Ok(invited(&state, &holder, again.as_ref().map(|accepted| &accepted.key)));
         }
         if form.leave != holder.key.as_str() {
-            // somebody has logged in since the page was shown
+            // there was a login since the page was shown
             return asked(&state, &mut visitor, (&link, Some(holder))).await;
         }
     }

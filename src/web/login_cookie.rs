@@ -1,5 +1,4 @@
-//! Cookies of logins that are under way at a provider: one login each, in pieces, since browsers drop long ones. Knows
-//! nothing of their content.
+//! Cookies of logins in progress at a provider: one login each, in pieces, since browsers drop long ones.
 
 use http::{HeaderMap, HeaderValue, header};
 use tower_sessions::cookie::{Cookie, SameSite, time::Duration};
@@ -31,7 +30,7 @@ impl<'a> LoginCookies<'a> {
         Self { found: own.map(|cookie| (cookie.name().to_owned(), cookie.value().to_owned())).collect(), settings }
     }
 
-    /// The content for this state; empty if there is none.
+    /// The content for this state, or an empty string.
     pub(crate) fn content(&self, state: &str) -> String {
         let pieces = (0..MAX_PIECES).map_while(|number| {
             let name = name(self.settings, state, number);

@@ -1,4 +1,4 @@
-//! The servers that a grant would open, for the consent pages. Knows nothing of pages.
+//! The servers that a grant would open, for the consent pages.
 
 use super::{state::WebState, texts};
 use crate::{
@@ -27,7 +27,7 @@ impl<'a> OpenedServers<'a> {
         Self { holder, target, groups, rights }
     }
 
-    /// True if the server is one of them.
+    /// True if the grant would open this server.
     pub(super) fn have(&self, server: &BackendId) -> bool {
         let subject = AccessSubject { user: &self.holder.user, rights: &self.rights };
         subject.server(AccessPlace::At(self.target, &self.groups), server).is_visible()

@@ -1,4 +1,4 @@
-//! One type for each page: the data of its template. Knows nothing of the data's source.
+//! One type for each page: the data of its template.
 
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
@@ -22,7 +22,6 @@ pub(super) struct Layout {
     pub(super) base: String,
     /// Name of the gateway.
     pub(super) name: String,
-    /// Host name.
     pub(super) host: String,
     /// The path of the style sheet.
     pub(super) style: &'static str,
@@ -32,7 +31,6 @@ pub(super) struct Layout {
     pub(super) mark: &'static str,
 }
 
-/// `GET /`.
 #[derive(Template)]
 #[template(path = "start.html")]
 pub(super) struct StartPage<'a> {
@@ -45,7 +43,7 @@ pub(super) struct StartPage<'a> {
     pub(super) cursor: String,
     /// The link that adds the endpoint to VS Code.
     pub(super) vs_code: String,
-    /// Backends, if somebody is logged in.
+    /// Backends, for a logged-in visitor.
     pub(super) backends: Option<BackendList>,
     /// The version, which only people who are logged in see.
     pub(super) version: &'static str,
@@ -65,7 +63,7 @@ pub(super) struct LoginPage<'a> {
     pub(super) connect: Option<String>,
     /// Code of the device that waits for the login.
     pub(super) device: Option<String>,
-    /// Providers at which the person may log in instead.
+    /// Providers as an alternative login.
     pub(super) providers: Vec<ProviderButton>,
 }
 
@@ -87,12 +85,10 @@ pub(super) struct ProviderButton {
 /// Authorization request of a login.
 #[derive(Debug)]
 pub(super) struct LoginRequest<'a> {
-    /// Sealed request.
     pub(super) transaction: &'a str,
     pub(super) client: &'a str,
 }
 
-/// The consent page.
 #[derive(Template)]
 #[template(path = "consent.html")]
 pub(super) struct ConsentPage<'a> {
@@ -102,7 +98,7 @@ pub(super) struct ConsentPage<'a> {
     pub(super) client: &'a str,
     pub(super) origin: &'a ClientOrigin,
     pub(super) permissions: Vec<Permission>,
-    /// Servers behind the permissions at which users log in.
+    /// Servers behind the permissions where users log in.
     pub(super) accounts: Vec<AccountItem>,
     /// The servers that the app could use.
     pub(super) servers: Option<String>,
@@ -130,7 +126,7 @@ pub(super) struct ConnectPage<'a> {
     pub(super) user: &'a str,
 }
 
-/// The page on which a user enters a secret that a server needs.
+/// The page where a user enters a secret that a server needs.
 #[derive(Template)]
 #[template(path = "secret.html")]
 pub(super) struct SecretPage<'a> {
@@ -169,7 +165,7 @@ pub(super) struct ConnectDeniedPage<'a> {
     pub(super) backend: &'a str,
 }
 
-/// A server at which users log in.
+/// A server where users log in.
 #[derive(Debug)]
 pub(super) struct AccountItem {
     pub(super) backend: String,
@@ -177,7 +173,6 @@ pub(super) struct AccountItem {
     pub(super) connected: Option<String>,
     /// Host of the authorization server.
     pub(super) issuer: String,
-    /// Granted scopes.
     pub(super) scope: String,
 }
 
@@ -189,7 +184,7 @@ pub(super) enum ConsentSubject<'a> {
     Device { code: String },
 }
 
-/// `GET /device`: the page on which the code of a device is entered.
+/// `GET /device`: the page for entering the code of a device.
 #[derive(Template)]
 #[template(path = "device.html")]
 pub(super) struct DevicePage<'a> {
@@ -242,13 +237,14 @@ pub(super) struct OpenedPage<'a> {
     pub(super) location: &'a str,
 }
 
-/// The page after a denial. The app is told by itself, unless its address is not trusted (`OA-75`).
+/// The page after a denial. The browser goes on to the app by itself, unless the app's address is not trusted
+/// (`OA-75`).
 #[derive(Template)]
 #[template(path = "denied.html")]
 pub(super) struct DeniedPage<'a> {
     pub(super) layout: Layout,
     pub(super) client: &'a str,
-    /// The host of the app, if nobody has verified it.
+    /// The host of the app, if it is unverified.
     pub(super) host: Option<&'a str>,
     pub(super) location: &'a str,
 }
@@ -274,7 +270,7 @@ pub(super) struct InvitePage<'a> {
     pub(super) present: Option<PresentPerson<'a>>,
 }
 
-/// A person who is logged in while something is for somebody else.
+/// The logged-in person on a page that is meant for someone else.
 pub(super) struct PresentPerson<'a> {
     pub(super) name: &'a str,
     /// Id of the key of the login.
@@ -304,7 +300,6 @@ pub(super) struct DecidedPage<'a> {
     pub(super) home: &'a str,
 }
 
-/// `GET /account`.
 #[derive(Template)]
 #[template(path = "account.html")]
 pub(super) struct AccountPage<'a> {
@@ -320,7 +315,7 @@ pub(super) struct AccountPage<'a> {
     /// Rights of the key of the login.
     pub(super) rights: RightsItem,
     pub(super) grants: Vec<GrantItem>,
-    /// Servers at which users log in.
+    /// Servers where users log in.
     pub(super) accounts: Vec<AccountItem>,
     /// Secrets that servers need of this user.
     pub(super) secrets: Vec<SecretItem>,
@@ -342,7 +337,6 @@ pub(super) struct RightsItem {
     pub(super) networks: Option<String>,
 }
 
-/// The error page.
 #[derive(Template)]
 #[template(path = "problem.html")]
 pub(super) struct ProblemPage<'a> {
@@ -379,7 +373,6 @@ pub(super) struct ClientItem {
     pub(super) used: String,
 }
 
-/// One backend.
 #[derive(Debug)]
 pub(super) struct BackendItem {
     pub(super) id: String,
@@ -387,7 +380,7 @@ pub(super) struct BackendItem {
     pub(super) state: &'static str,
     /// Offers, or the reason why it does not answer.
     pub(super) detail: String,
-    /// For administrators: its last lines beside its messages.
+    /// For administrators: the last lines of its output, next to its messages.
     pub(super) output: Vec<String>,
 }
 
@@ -397,7 +390,7 @@ pub(super) struct BackendList {
     pub(super) configuration: Vec<String>,
     /// All of them in a few words.
     pub(super) summary: String,
-    /// Those that need attention first.
+    /// Backends that need attention come first.
     pub(super) items: Vec<BackendItem>,
     pub(super) groups: Vec<GroupItem>,
     /// A sentence about the groups.

@@ -49,13 +49,12 @@ pub(super) struct ProviderForm {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum AfterLogin {
-    /// The account page.
     Account,
     /// The connect page at this address.
     Connect { address: String },
-    /// The page on which the code of a device is entered, with this one in its field.
+    /// The page for entering a device's code, prefilled with this one.
     Device { code: String },
-    /// The consent page of the authorization request beside it, which is sealed for this secret.
+    /// The consent page of the authorization request sent along, which is sealed for this secret.
     Authorization { secret: String },
 }
 
@@ -79,7 +78,7 @@ pub(super) async fn begin(
         let shown = visitor.shown(Purpose::Transaction(&form.transaction), &form.token)?;
         let authorization = state.oauth.authorization();
         let transaction = authorization.unseal(&form.transaction, &shown.visit.browser()).await?;
-        // also if nobody is logged in here: the session at the provider may be older than the app wants
+        // even for a visitor who is not logged in here: the session at the provider may be older than the app wants
         is_fresh = transaction.login != LoginPrompt::IfNeeded;
         chooses |= transaction.chooses;
         let secret = state.random.token();
@@ -147,7 +146,7 @@ pub(super) async fn finish(
 enum ProviderReturn {
     /// The person is logged in.
     In(Response),
-    /// The provider is asked once more: it knows no choice of accounts, or the answer came before.
+    /// The provider is asked once more: it cannot offer a choice of accounts, or the answer is a repeat.
     Back { prompt: ProviderPrompt, after: String },
 }
 
@@ -231,7 +230,7 @@ pub(super) fn session_digest(issuer: &str, session: &str) -> Digest {
     Digest::sha256(format!("{issuer} {session}"))
 }
 
-/// Purpose for which an authorization request is sealed while the person is at the provider.
+/// Seals an authorization request while the person is at the provider.
 fn keeper(secret: &str) -> Browser {
     Browser(Digest::sha256(format!("login {secret}")))
 }

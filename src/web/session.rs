@@ -66,7 +66,7 @@ impl BrowserSessionStore {
         Self { storage: state.storage.clone(), clock, random }
     }
 
-    /// The row of a session; none if nobody is logged in.
+    /// The row of a session; none without a login.
     fn row(&self, record: &Record) -> session_store::Result<Option<BrowserSession>> {
         let Some(key) = key_in(&record.data) else { return Ok(None) };
         let now = self.clock.now();
@@ -148,7 +148,7 @@ pub(super) fn is_busy(error: &session::Error) -> bool {
     matches!(error, session::Error::Store(session_store::Error::Backend(text)) if text == BUSY)
 }
 
-/// API key of the login; `None` if nobody is logged in.
+/// API key of the login; `None` without a login.
 fn key_in(data: &HashMap<String, Value>) -> Option<KeyId> {
     data.get(LOGIN)?.get("key")?.as_str().map(KeyId::new)
 }

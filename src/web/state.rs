@@ -24,7 +24,7 @@ pub struct WebState {
     pub oauth: OAuth,
     /// The gateway as a client of protected servers.
     pub upstream: Upstream,
-    /// The OpenID providers at which people log in.
+    /// The OpenID providers where people log in.
     pub providers: Providers,
     /// Storage of browser sessions.
     pub storage: Storage,
@@ -62,9 +62,9 @@ impl WebSettings {
         self.public_url.path().trim_end_matches('/')
     }
 
-    /// Name of the session cookie, with which the names of others begin. With https it has the prefix `__Host-`, which
-    /// binds a cookie to this host; a loopback gateway without TLS cannot use it. Browsers send a cookie to every port
-    /// of a host, hence the port, if it is not the default one.
+    /// Name of the session cookie, and the prefix of other cookies' names. With https it has the prefix `__Host-`,
+    /// which binds a cookie to this host; a loopback gateway without TLS cannot use it. Browsers send a cookie to every
+    /// port of a host, hence the port, if it is not the default one.
     pub(super) fn cookie_name(&self) -> String {
         let prefix = if self.is_https() { "__Host-" } else { "" };
         let port = self.public_url.port().map(|port| format!("-{port}")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Texts for scopes, redirect targets and times. Knows nothing of pages.
+//! Texts for scopes, redirect targets and times.
 
 use std::time::Duration;
 
@@ -10,11 +10,8 @@ use crate::{
 /// One permission that an app requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Permission {
-    /// Scope.
     pub(super) scope: String,
-    /// Description.
     pub(super) text: String,
-    /// Sensitivity.
     pub(super) sensitivity: Sensitivity,
 }
 
@@ -30,9 +27,7 @@ pub(super) enum Sensitivity {
 /// Target of the response to an app.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Destination {
-    /// Host or scheme.
     pub(super) name: String,
-    /// Kind of target.
     pub(super) kind: &'static str,
     /// Warning, if there is one.
     pub(super) caution: Option<&'static str>,
