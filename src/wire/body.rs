@@ -1,4 +1,4 @@
-//! HTTP bodies of bounded length. Knows nothing of their content.
+//! HTTP bodies of bounded length.
 
 use std::io;
 
@@ -42,7 +42,6 @@ enum BodyBuffer {
 /// The room of a buffer, in bytes.
 #[derive(Debug, Clone, Copy)]
 struct BufferRoom {
-    /// What is reserved.
     capacity: usize,
     /// What has been written to.
     touched: usize,
@@ -53,14 +52,13 @@ struct BufferRoom {
 pub enum BodyError<E> {
     /// It is longer than allowed.
     TooLarge,
-    /// It broke off.
     Broken(E),
     /// There is no memory for it.
     Exhausted,
 }
 
-/// Reads a body of at most `max` bytes. It is charged as it arrives, to the claim that is returned with it if it is larger
-/// than a [`STEP`]. The buffer of a large one grows off the worker if somebody drives this who can leave it.
+/// Reads a body of at most `max` bytes. It is charged as it arrives; if it is larger than a [`STEP`], the claim is
+/// returned with it. The buffer of a large body grows off the worker if the driver can leave the worker.
 ///
 /// # Errors
 ///
@@ -123,8 +121,9 @@ where
 // === impl Joined ===
 
 impl Joined {
-    /// The room for `more` bytes after the `arrived` ones, of which `rest` are to follow. What a body says of its length is
-    /// believed as far as it has come, and as a whole once it has paid for much: then it is never copied.
+    /// The capacity for `more` bytes after the `arrived` ones, with `rest` still to come. A body's stated length is
+    /// trusted only in proportion to the bytes that arrived, and fully once much has been paid for: then it is never
+    /// copied.
     fn room_for(&self, arrived: usize, more: usize, rest: usize) -> BufferRoom {
         let needed = arrived + more;
         let capacity = match self.buffer.capacity() {
@@ -195,7 +194,7 @@ impl BodyBuffer {
         }
     }
 
-    /// Adds bytes for which there is room.
+    /// Adds bytes that fit the capacity.
     fn push(&mut self, bytes: &[u8]) {
         match self {
             Self::Small(text) => text.extend_from_slice(bytes),
@@ -221,7 +220,7 @@ impl Default for BodyBuffer {
     }
 }
 
-/// Reads a body of at most `max` bytes, which are so few that nobody pays for them.
+/// Reads a body of at most `max` bytes, too few to be charged.
 ///
 /// # Errors
 ///

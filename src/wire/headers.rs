@@ -18,7 +18,7 @@ pub const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 pub const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// The event after which to resume a stream.
 pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// Tells nginx and similar proxies not to buffer a stream.
+/// Asks nginx and similar proxies not to buffer a stream.
 pub const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// Prefix of headers that mirror parameters of a tool, in 2026-07-28.
@@ -90,7 +90,7 @@ pub fn sole<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     text_of(value).filter(|_| values.next().is_none())
 }
 
-/// The text of a value, trimmed; `None` if it is none.
+/// The text of a value, trimmed; `None` if it is not text.
 pub fn text_of(value: &HeaderValue) -> Option<&str> {
     value.to_str().ok().map(str::trim)
 }

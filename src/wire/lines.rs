@@ -1,4 +1,4 @@
-//! One message per line: the framing of stdio (all versions, transports). Knows nothing of processes.
+//! One message per line: the framing of stdio (all versions, transports).
 
 use std::io;
 
@@ -20,7 +20,7 @@ pub const MAX_LINE: usize = 16 * 1024 * 1024;
 pub struct Lines {
     most: usize,
     scanned: usize,
-    /// For the line that is not complete; `None` if nobody pays.
+    /// Pays for the incomplete line; `None` if it is not charged.
     claim: Option<Claim>,
 }
 
@@ -33,7 +33,6 @@ pub enum LineError {
     /// There is no memory for a line.
     #[error(transparent)]
     Exhausted(#[from] Exhausted),
-    /// Reading failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }

@@ -1,4 +1,4 @@
-//! Requests to a peer that wait for their answers. Knows nothing of transports.
+//! Requests to a peer that wait for their answers.
 
 use std::{
     collections::HashMap,

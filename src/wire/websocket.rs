@@ -62,7 +62,7 @@ pub struct LimitedStream<S> {
     flows: bool,
 }
 
-/// The reason for which a connection is closed.
+/// The reason for closing a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WebSocketViolation {
     /// Too many control frames.
@@ -114,7 +114,7 @@ impl<S> LimitedStream<S> {
         Self::new(inner, FrameReader::upgraded(), message_timeout, account)
     }
 
-    /// A connection on which the response to the upgrade comes first.
+    /// A connection that begins with the response to the upgrade.
     pub fn upgrading(inner: S, message_timeout: Duration, account: Account) -> Self {
         Self::new(inner, FrameReader::upgrading(), message_timeout, account)
     }
@@ -146,7 +146,7 @@ impl<S> LimitedStream<S> {
 }
 
 impl<S: AsyncRead + Unpin> LimitedStream<S> {
-    /// Reads one byte, which tells on the worker whether there is something to leave it for.
+    /// Reads one byte, to find out on the worker whether there is anything worth leaving it for.
     fn poll_read_byte(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut byte = ReadBuf::new(buf.initialize_unfilled_to(1.min(buf.remaining())));
         ready!(Pin::new(&mut self.inner).poll_read(cx, &mut byte))?;
@@ -221,7 +221,7 @@ impl WebSocketViolation {
         }
     }
 
-    /// The frame that tells the peer.
+    /// The frame that closes the connection at the peer.
     pub fn close_frame(self) -> CloseFrame {
         let code = if self == Self::Exhausted { CloseCode::Again } else { CloseCode::Policy };
         CloseFrame { code, reason: Utf8Bytes::from(self.to_string()) }
@@ -260,7 +260,7 @@ impl UnfinishedMessage {
         Ok(())
     }
 
-    /// Ready if the memory for it is needed elsewhere.
+    /// Ready if its memory is needed elsewhere.
     fn poll_reclaimed(&mut self, claim: &Claim, cx: &mut Context<'_>) -> Poll<Exhausted> {
         let reclaimed = match &mut self.reclaimed {
             Some(reclaimed) => reclaimed,

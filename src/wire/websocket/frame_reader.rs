@@ -16,11 +16,11 @@ pub(crate) struct FrameReader {
 /// What the next byte belongs to.
 #[derive(Debug)]
 enum FramePosition {
-    /// The response to the upgrade, of whose end this many bytes were seen.
+    /// The response to the upgrade. This many bytes matched its end so far.
     Response(usize),
-    /// The head of a frame, of which these bytes were seen.
+    /// The head of a frame, read so far.
     Head { bytes: [u8; LONGEST_HEAD], length: usize },
-    /// A payload, of which this much is missing.
+    /// A payload with this much still missing.
     Payload { missing: u64, kind: FrameKind },
 }
 
@@ -30,14 +30,12 @@ enum FrameKind {
     Control,
 }
 
-/// What bytes contained.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// Control frames that began.
     pub(crate) control: u32,
-    /// True if one of them is a ping.
+    /// True if they contained a ping.
     pub(crate) ping: bool,
-    /// Bytes of messages.
     pub(crate) data: usize,
     /// True if a message ended.
     pub(crate) ended: bool,
@@ -51,7 +49,7 @@ impl FrameReader {
         Self { position: FramePosition::HEAD, is_fragmented: false }
     }
 
-    /// The bytes of a connection on which the response to the upgrade comes first.
+    /// The bytes of a connection that begins with the response to the upgrade.
     pub(crate) const fn upgrading() -> Self {
         Self { position: FramePosition::Response(0), is_fragmented: false }
     }
