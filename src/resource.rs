@@ -1,8 +1,7 @@
-//! The resource server (RFC 6750, RFC 9728): authentication and authorization of requests to protected endpoints. Knows
-//! nothing of MCP messages.
+//! The resource server (RFC 6750, RFC 9728): authentication and authorization of requests to protected endpoints.
 //!
-//! An authorized request goes on with its [`Authorized`]; behind a router, as a request extension. What serves it knows
-//! nothing of tokens.
+//! An authorized request goes on with its [`Authorized`]; behind a router, as a request extension. The code that serves
+//! it never sees a token.
 
 mod credential;
 mod refusal;
@@ -64,7 +63,8 @@ pub struct Authorized {
 /// The caller of a request that was refused, though something may wait for what it says.
 #[derive(Debug, Clone)]
 pub enum Unheard {
-    /// The credential was valid before. Nothing may be done for this caller, but what waits may be told of the refusal.
+    /// The credential was valid before. Nothing may be done for this caller, except to report the refusal to pending
+    /// requests.
     Unchecked(Arc<Caller>),
     /// The credential is valid, and the request was refused at another replica. Of this caller, only answers are of use now.
     Late(Arc<Caller>),
@@ -116,8 +116,9 @@ impl Gate {
     /// of an API key of the query, the request carries an `Arc<`[`MessageTicket`]`>`. Reads [`ClientIp`] from the
     /// request extensions.
     ///
-    /// A request whose credential cannot be checked, since the database is away, is refused with 503. If the credential was
-    /// valid before, `unheard` gets the request. It also gets one that another replica could not carry here in time.
+    /// A request whose credential cannot be checked, since the database is away, is refused with 503. If the credential
+    /// was valid before, `unheard` gets the request, as it does if another replica could not carry the request here in
+    /// time.
     pub async fn answer<F, G>(
         &self,
         request: Request,
@@ -203,7 +204,8 @@ impl Gate {
         response
     }
 
-    /// Tells the handler of a request of HTTP+SSE what its credential opens. That of a stream may be in the URL.
+    /// Passes the reach of its credential to the handler of an HTTP+SSE request. The credential of a stream may be in
+    /// the URL.
     fn note_reach(&self, request: &mut Request, verified: &Arc<VerifiedCredential>, is_of_stream: bool) {
         if is_messages(request) == Messages::Yes {
             let reach = MessagesReach { verified: Arc::clone(verified), parent: self.parent_audience() };
@@ -241,8 +243,8 @@ impl Gate {
         self.oauth.verify(presented.expose(), from).await.map_err(refused)
     }
 
-    /// Checks that the credential opens the endpoint. `/messages` belongs to the `/sse` endpoint at which the session was
-    /// opened, which [`MessagesReach`] knows.
+    /// Checks that the credential opens the endpoint. `/messages` belongs to the `/sse` endpoint where the session was
+    /// opened, kept in [`MessagesReach`].
     fn opened(
         &self,
         verified: &VerifiedCredential,
@@ -377,7 +379,7 @@ fn refused(refusal: KeyRefusal) -> ResourceRefusal {
     }
 }
 
-/// Lets a credential in, or tells why not: `needed` are the scopes with which another login might help.
+/// Lets a credential in, or returns why not, with the scopes that another login would need (`needed`).
 fn admitted(verdict: EndpointVerdict, needed: impl FnOnce() -> Scopes) -> Result<(), ResourceRefusal> {
     match verdict {
         EndpointVerdict::Open => Ok(()),
@@ -434,7 +436,7 @@ fn client_ip(request: &Request) -> IpAddr {
     request.extensions().get().map_or(Ipv4Addr::LOCALHOST.into(), |ClientIp(ip)| *ip)
 }
 
-/// A key in a URL leaks through caches and referrers and is deprecated (`OA-124`; RFC 9745, from the day on which
+/// A key in a URL leaks through caches and referrers and is deprecated (`OA-124`; RFC 9745, from the date when
 /// 2025-03-26 replaced HTTP+SSE).
 fn mark_query_key(response: &mut Response) {
     let headers = response.headers_mut();

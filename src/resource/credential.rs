@@ -1,4 +1,4 @@
-//! Credential of a request (RFC 6750 2; `OA-106`, `OA-120`, `OA-121`). Knows nothing of its validity.
+//! Credential of a request (RFC 6750 2; `OA-106`, `OA-120`, `OA-121`).
 
 use std::{borrow::Cow, fmt};
 
@@ -20,11 +20,11 @@ const PROTOCOL_PREFIX: &str = "bearer.";
 /// Maximum length of a credential, in bytes.
 const LONGEST: usize = 8 * 1024;
 
-/// Headers in which keys are sent elsewhere, and which are not read here.
+/// Headers that carry keys at other services, and that the gateway ignores.
 const UNREAD_HEADERS: [&str; 7] =
     ["X-API-Key", "Api-Key", "ApiKey", "X-Auth-Token", "X-Access-Token", "Authentication", "Proxy-Authorization"];
 
-/// Parameters in which keys are sent elsewhere, and which are not read here.
+/// Parameters that carry keys at other services, and that the gateway ignores.
 const UNREAD_PARAMETERS: [&str; 6] = ["apiKey", "apikey", "api-key", "key", "token", "access_token"];
 
 /// Schemes that clients send in place of `Bearer`.
@@ -42,7 +42,7 @@ pub(super) enum Arrived {
     Scheme(&'static str),
     /// `Authorization` without a scheme.
     NoScheme,
-    /// `Authorization` with a scheme that nobody knows.
+    /// `Authorization` with an unknown scheme.
     UnknownScheme,
 }
 

@@ -1,4 +1,4 @@
-//! Responses to refused requests (RFC 6750 3, RFC 9728 5.1; `OA-107` to `OA-111`). Knows nothing of the checks.
+//! Responses to refused requests (RFC 6750 3, RFC 9728 5.1; `OA-107` to `OA-111`).
 
 use std::{borrow::Cow, time::Duration};
 
@@ -32,9 +32,8 @@ pub(super) enum ResourceRefusal {
     InvalidToken,
     /// A ticket of a stream that is not open: the client opens another, so this is no wrong credential.
     EndedStream,
-    /// A header that cannot hold a token: an invalid one, of which the body says more.
+    /// A header that cannot hold a token: an invalid one, which the body describes.
     Malformed,
-    /// Credentials that differ.
     Ambiguous,
     /// The token lacks these scopes.
     InsufficientScope(Scopes),
@@ -44,7 +43,6 @@ pub(super) enum ResourceRefusal {
     Limited(Duration),
     /// The user has as many connections as one may have.
     TooManyConnections,
-    /// The store failed.
     Unavailable,
 }
 
