@@ -1,4 +1,4 @@
-//! Middleware around every route: request id, log, panics, and early refusals. Knows nothing of MCP, OAuth and pages.
+//! Middleware around every route: request id, log, panics, and early refusals.
 //!
 //! All checks run in one function, cheapest first, without boxing: every call passes it. It never responds with a
 //! redirect: clients of `/mcp` and of the discovery documents follow none (`OA-17`).
@@ -69,7 +69,7 @@ fn log_context(request: &Request, id: CorrelationId, from: ClientIp) -> impl Fn(
     }
 }
 
-/// The peer address of the connection: that of whoever carried the request, else that of the socket.
+/// The peer address of the connection: the carrier's address if another replica carried the request, else the socket's.
 fn peer(request: &Request) -> IpAddr {
     let carried = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| *peer);
     let peer = carried.or_else(|| request.extensions().get().map(ConnectionPlace::peer));

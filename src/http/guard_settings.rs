@@ -1,4 +1,4 @@
-//! Settings of the middleware. Knows nothing of requests.
+//! Settings of the middleware.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub enum Bound {
 // === impl GuardSettings ===
 
 impl GuardSettings {
-    /// Those of a gateway at `public_url`, with the default limits, and without further sites.
+    /// Settings of a gateway at `public_url`, with the default limits, and no further sites.
     pub fn new(public_url: Url, bound: Bound, random: Arc<dyn Random>) -> Self {
         Self { public_url, bound, sites: Live::default(), trusted_proxies: Vec::new(), limits: Live::default(), random }
     }

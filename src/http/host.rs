@@ -30,7 +30,6 @@ const MAX_NAME: usize = 253;
 #[derive(Debug)]
 pub(super) struct Hosts {
     own: Vec<String>,
-    /// Further names.
     sites: Live<AllowedSites>,
     /// Whether the log has a probe that came by an unknown name. One line is enough: probes come every few seconds.
     has_logged_probe: AtomicBool,
@@ -71,7 +70,7 @@ impl Hosts {
         Err(EarlyRefusal::new(StatusCode::MISDIRECTED_REQUEST, "misdirected_request", unknown(name)))
     }
 
-    /// True for one header with one of the names, with or without a port: nothing else has to be looked at then.
+    /// True for one header with one of the names, with or without a port; no other check is needed then.
     fn is_plainly_known(&self, request: &Request) -> bool {
         let mut headers = request.headers().get_all(header::HOST).iter();
         let (Some(host), None) = (headers.next(), headers.next()) else { return false };

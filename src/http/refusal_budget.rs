@@ -1,4 +1,4 @@
-//! Budget of the log lines about refused requests: anybody can send any number of those. Knows nothing of the requests.
+//! Budget of the log lines about refused requests, since anyone can send any number of them.
 
 use std::{
     net::IpAddr,
@@ -23,7 +23,6 @@ const ALL_EVERY: Duration = Duration::from_millis(50);
 /// Interval between lines that count what has no line of its own.
 const SUMMARY_EVERY: Duration = Duration::from_mins(1);
 
-/// The budget.
 #[derive(Debug)]
 pub(super) struct RefusalBudget {
     since: Instant,
