@@ -1,6 +1,5 @@
-//! Access to servers, for those who connect to them: a server with the user's token and secrets, or the page where the
-//! user gives what is missing.
-//! Knows nothing of connections.
+//! Access to servers, for code that connects to them: a server with the user's token and secrets, or the page where the
+//! user supplies what is missing.
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! The tokens of a user at a server, as they are stored: sealed in the vault. Knows nothing of how they are obtained.
+//! The tokens of a user at a server, as stored: sealed in the vault.
 
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -47,7 +47,6 @@ impl AccountTokens {
         Ok(context.storage.upstream_tokens().set(&row).await?)
     }
 
-    /// Opens deleted tokens.
     pub(super) async fn withdrawn(context: &UpstreamContext, row: &WithdrawnTokenRow) -> Result<Self, UpstreamError> {
         open(context, place(&row.user, &row.backend, &row.issuer), &row.sealed).await
     }
@@ -102,7 +101,6 @@ impl StoredAccount {
         Ok(Self { account, row })
     }
 
-    /// The access token.
     pub(super) fn access(&self) -> Secret {
         self.account.tokens.access.secret().clone()
     }
@@ -112,7 +110,7 @@ impl StoredAccount {
         self.account.tokens.need_login(context.now())
     }
 
-    /// Stores what was learned of the tokens; nothing if they were replaced or deleted meanwhile.
+    /// Stores new facts about the tokens, unless they were replaced or deleted in the meantime.
     pub(super) async fn mark(&mut self, context: &UpstreamContext, tokens: SavedTokens) -> Result<(), UpstreamError> {
         let known = &self.account.tokens;
         if (known.end, known.expires) == (tokens.end, tokens.expires) {
@@ -128,7 +126,8 @@ impl StoredAccount {
         Ok(())
     }
 
-    /// Stores refreshed tokens. Returns false if they were replaced or deleted meanwhile; then these end.
+    /// Stores refreshed tokens. If the old ones were replaced or deleted in the meantime, returns false and ends the
+    /// new ones.
     pub(super) async fn replace(
         &mut self,
         context: &UpstreamContext,

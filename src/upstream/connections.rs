@@ -1,4 +1,4 @@
-//! The accounts that users have connected. Knows nothing of how that is done.
+//! The accounts that users have connected.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub struct Connections {
     servers: Arc<ProtectedServers>,
 }
 
-/// A server at which users log in, and the login of one of them.
+/// A server where users log in, and the login of one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionView {
     /// The server.
@@ -48,7 +48,7 @@ impl Connections {
         self.servers.find(backend).is_some()
     }
 
-    /// Every server at which users log in, with the logins of this one.
+    /// Every server where users log in, with this user's logins.
     pub async fn of(&self, user: &UserId) -> Result<Vec<ConnectionView>, UpstreamError> {
         let rows = self.context.storage.upstream_tokens().list(Some(user)).await?;
         let mut all = Vec::new();

@@ -54,7 +54,7 @@ pub(super) struct UpstreamContext {
     pub(super) sign: SignAssertion,
     pub(super) audit: Audit,
     pub(super) discoveries: Arc<RecentDiscoveries>,
-    /// Registrations in place of those that an authorization server has forgotten, by issuer.
+    /// Limits new registrations where an authorization server has forgotten the old one, by issuer.
     pub(super) registrations: Arc<Buckets<String>>,
     fetcher: Fetcher,
     open_http: OAuthHttp,

@@ -1,5 +1,5 @@
-//! The gateway's identity at an authorization server (`UP-4`): the configured client, else its metadata document, else a
-//! registration, which is kept. One of an issuer is used at no other. Knows nothing of users.
+//! The gateway's identity at an authorization server (`UP-4`): the configured client, else its metadata document, else
+//! a registration, which is kept. An identity is used only with its own issuer.
 
 use zeroize::Zeroizing;
 
@@ -69,7 +69,6 @@ pub(super) async fn unregistered(
     Ok(Some(identify((http, context.now()), &identity, authorization_server, description).await?))
 }
 
-/// The configured client.
 pub(super) fn configured(spec: &OAuthClientSpec) -> Result<Option<ClientIdentity>, UpstreamError> {
     let Some(client) = &spec.client else { return Ok(None) };
     Ok(Some(ClientIdentity::given(&client.id, client.secret.clone(), &spec.settings)?))

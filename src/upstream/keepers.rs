@@ -1,4 +1,4 @@
-//! The keepers of users' tokens that run at this moment. Knows nothing of what one does.
+//! The running keepers of users' tokens.
 
 use std::{
     collections::HashMap,
@@ -18,7 +18,6 @@ use super::{
 };
 use crate::model::{AccessEffect, BackendId, BackendSpec, Bearer, UserId};
 
-/// The keepers.
 pub(super) struct Keepers {
     context: UpstreamContext,
     states: Mutex<HashMap<(UserId, BackendId), Weak<KeeperState>>>,
@@ -57,7 +56,7 @@ impl Keepers {
         Some(bearer)
     }
 
-    /// The scopes that a server has asked for beyond those of the user's token.
+    /// The scopes that a server has asked for in addition to those of the user's token.
     pub(super) fn wanted(&self, user: &UserId, backend: &BackendId) -> Option<String> {
         self.running(user, backend)?.wanted()
     }

@@ -1,5 +1,5 @@
-//! The login of a user at the authorization server of a server (`UP-3`, `UP-6`): what it will ask for, the request after
-//! the user's consent, and the response. Knows nothing of pages and cookies.
+//! The login of a user at the authorization server of a server (`UP-3`, `UP-6`): the scopes to request, the request
+//! after the user's consent, and the response.
 
 use std::{sync::Arc, time::Duration};
 
@@ -37,7 +37,7 @@ const REQUEST: &str = "request";
 const LOCATION: &str = "lockkeeper upstream location v1";
 /// Interval of looks at a login that another visit ends.
 const LOOK: Duration = Duration::from_millis(100);
-/// Maximum number of looks: 30 seconds, in which every request to an authorization server has ended.
+/// Maximum number of checks: 30 seconds, enough for every request to an authorization server to end.
 const MAX_LOOKS: usize = 300;
 
 /// Logins at authorization servers.
@@ -113,7 +113,7 @@ pub enum LoginProblem {
     /// The address of the page.
     #[error("the address of the page cannot be used")]
     Ticket(TicketRefusal),
-    /// The response belongs to no request of this browser and user, or to one that has expired.
+    /// The response matches no request of this browser and user, or an expired one.
     #[error("the response belongs to no open request")]
     NoRequest,
     /// An earlier visit with the same response has failed, for this reason.
@@ -122,7 +122,6 @@ pub enum LoginProblem {
     /// An earlier visit with the same response has not ended.
     #[error("the response came before, and its end is not known yet")]
     Unknown,
-    /// The rest.
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
 }
@@ -215,8 +214,8 @@ impl Logins {
         Ok(Some(LoginBeginning::Away(url)))
     }
 
-    /// Ends a login with the query of the redirect URI. A second visit gets the outcome of the first, for which it waits. The
-    /// caller runs it to its end, also if the browser goes away: the code of a response is good once.
+    /// Ends a login with the query of the redirect URI. A second visit waits for the outcome of the first and gets it
+    /// too. The caller runs it to its end, even if the browser goes away: the code of a response is good once.
     ///
     /// # Errors
     ///
@@ -396,7 +395,7 @@ impl Logins {
     }
 }
 
-/// The scopes to ask for: those of the operator, else those that the server names, with those that it has asked for since.
+/// The scopes to request: the operator's, else the server's, with any that it has asked for since.
 fn scope(server: &ProtectedServer, found: &Discovered, asked: Option<String>) -> Option<String> {
     let Some(asked) = asked else { return server.client.scope.clone().or_else(|| found.scope.clone()) };
     Some(found.server.with_offline_access(union(server.client.scope.as_deref(), Some(&asked))))

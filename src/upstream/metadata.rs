@@ -1,5 +1,5 @@
 //! The gateway's client id metadata documents (`UP-4`): one that signs its requests, one for authorization servers that
-//! know only public clients. Each server has its own, so that none reveals which others there are. Knows nothing of HTTP.
+//! know only public clients. Each server has its own, so that it does not reveal the other servers.
 
 use serde_json::{Value, json};
 

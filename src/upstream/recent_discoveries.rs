@@ -1,5 +1,5 @@
-//! The authorization servers that servers have named within the last minute: the page that describes a login and the login
-//! itself ask for the same. Knows nothing of requests.
+//! The authorization servers that servers have named within the last minute: the page that describes a login, and the
+//! login itself, ask for the same.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     support::Timestamp,
 };
 
-/// Time for which a server is not asked again.
+/// A server's answer is reused for this long.
 const LIFE: Duration = Duration::from_mins(1);
 
 /// A server and its settings.

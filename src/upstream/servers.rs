@@ -1,4 +1,4 @@
-//! The configured servers that ask for something first. Knows nothing of tokens.
+//! The configured servers that require a login or a secret.
 
 use std::collections::BTreeMap;
 
@@ -14,25 +14,21 @@ use crate::{
     support::Digest,
 };
 
-/// The servers.
 pub(super) struct ProtectedServers {
     servers: RwLock<BTreeMap<BackendId, ProtectedServer>>,
-    /// Counts the replacements.
     generation: watch::Sender<u64>,
 }
 
-/// A server at which each user logs in.
+/// A server where each user logs in.
 #[derive(Debug, Clone)]
 pub(super) struct ProtectedServer {
-    /// Its URL.
     pub(super) url: Url,
     /// Digest of its address.
     pub(super) digest: Digest,
-    /// Its transport.
     transport: HttpSpec,
     /// The gateway as its client.
     pub(super) client: OAuthClientSpec,
-    /// The reason why nobody can log in there, as it is configured.
+    /// The reason why no login works there, as configured.
     pub(super) fault: Option<&'static str>,
 }
 
@@ -95,7 +91,7 @@ impl ProtectedServer {
         }
     }
 
-    /// The server of this configuration, of which the gateway is this client.
+    /// The server of this configuration, with the gateway as this client.
     pub(super) fn with(spec: &BackendSpec, client: &OAuthClientSpec) -> Option<Self> {
         let http = spec.transport.http()?;
         let digest = spec.transport.server()?;

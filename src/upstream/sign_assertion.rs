@@ -1,4 +1,4 @@
-//! Signs claims in the gateway's name. Knows nothing of the claims.
+//! Signs claims in the gateway's name.
 
 use std::{fmt, sync::Arc};
 
@@ -20,7 +20,6 @@ impl SignAssertion {
         Self(Arc::new(sign))
     }
 
-    /// The signed claims.
     pub(super) fn sign(&self, claims: &Value) -> Option<Secret> {
         (self.0)(claims)
     }

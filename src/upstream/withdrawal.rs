@@ -1,6 +1,5 @@
-//! The end of tokens (`UP-10`): those of servers and users that are gone are deleted, and deleted ones are revoked at their
-//! authorization server, best effort. Secrets of users that are gone end too. Deletions by other processes are noticed.
-//! Knows nothing of logins.
+//! The end of tokens (`UP-10`): tokens of removed servers and users are deleted, and deleted tokens are revoked at
+//! their authorization server, best effort. Secrets of removed users end too. Deletions by other processes are noticed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,8 +18,8 @@ const POLL: Duration = Duration::from_millis(500);
 const RARELY: u64 = 20;
 /// Looks between two searches for users without keys that miss nothing: an hour.
 const FULLY: u64 = RARELY * 360;
-/// Time by which a search looks further back than the one before it: clocks differ, a login may still be under way, and
-/// tokens are revoked several times before they are given up.
+/// A search looks this much further back than the one before it: clocks differ, a login may still be in progress, and a
+/// failed revocation of tokens is tried again several times.
 const OVERLAP: Duration = Duration::from_mins(10);
 
 /// Before everything that is stored.
