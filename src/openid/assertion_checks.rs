@@ -1,4 +1,4 @@
-//! Claims of identity assertions (draft-ietf-oauth-identity-assertion-authz-grant; `UP-15`). Knows nothing of signatures.
+//! Claims of identity assertions (draft-ietf-oauth-identity-assertion-authz-grant; `UP-15`).
 
 use serde_json::Value;
 
@@ -84,7 +84,7 @@ impl AssertionContext<'_> {
     }
 }
 
-/// A text, alone or in an array.
+/// A text, possibly in an array of one.
 fn single(value: &Value) -> Option<&str> {
     match value.as_array().map(Vec::as_slice) {
         None => value.as_str(),

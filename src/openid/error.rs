@@ -72,10 +72,9 @@ pub enum TokenProblem {
     /// The signature is wrong.
     #[error("its signature is wrong")]
     Signature,
-    /// Another issuer.
     #[error("it is from another issuer")]
     Issuer,
-    /// It is for somebody else.
+    /// It is for another audience.
     #[error("it is for another client")]
     Audience,
     /// Expired, or from the future, or issued before the login began.
@@ -102,7 +101,7 @@ pub enum TokenProblem {
     /// It demands something that the gateway cannot check (`cnf`, `authorization_details`).
     #[error("it has cnf or authorization_details")]
     Demands,
-    /// A logout token is none, or says nothing of a person or a session.
+    /// A logout token is invalid, or names neither a person nor a session.
     #[error("it reports no logout")]
     Logout,
 }

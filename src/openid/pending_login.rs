@@ -1,4 +1,4 @@
-//! A login that is under way at a provider: sealed into the cookie of its browser. Knows nothing of cookies.
+//! A login in progress at a provider, sealed into the cookie of its browser.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::support::{Digest, Random, Timestamp};
 /// Time for a login at a provider (`UP-12`).
 pub(super) const LIFETIME: Duration = Duration::from_mins(10);
 
-/// Login that is asked for.
+/// The login to request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProviderPrompt {
@@ -19,7 +19,6 @@ pub enum ProviderPrompt {
     Fresh,
     /// The person chooses an account there (`UP-20`).
     Choose,
-    /// Both.
     FreshChoice,
     /// The person logs in there, since the provider knows no choice of accounts.
     Login,
@@ -33,7 +32,6 @@ pub(super) struct PendingLogin {
     pub(super) state: String,
     /// Random; in the id token.
     pub(super) nonce: String,
-    /// PKCE verifier.
     pub(super) verifier: String,
     pub(super) prompt: ProviderPrompt,
     pub(super) begun: Timestamp,

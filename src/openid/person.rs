@@ -1,4 +1,4 @@
-//! A person whom a provider vouches for, and what the person may do (`UP-13`). Knows nothing of tokens and of accounts.
+//! A person verified by a provider, and the person's rights (`UP-13`).
 
 use serde_json::Value;
 

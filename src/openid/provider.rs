@@ -1,4 +1,4 @@
-//! One provider: its documents, and tokens verified with its keys. Knows nothing of browsers.
+//! One provider: its documents, and tokens verified with its keys.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,7 +29,6 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// Minimum time between two readings of the keys because a token names an unknown one.
 const COOL_DOWN: Duration = Duration::from_secs(30);
 
-/// One provider.
 pub(super) struct Provider {
     pub(super) spec: LoginProvider,
     fetcher: Fetcher,
@@ -102,9 +101,9 @@ impl Provider {
         })
     }
 
-    /// What the response to a refresh token, and the user information, say of this subject; `None` if nothing. With an id token
-    /// that is as much as at a login, so that a claim which both leave out, such as the groups of whoever is in none any more, is
-    /// known to be empty.
+    /// What the response to a refresh token, and the user information, state about this subject; `None` if nothing.
+    /// With an id token this is as much as at a login, so a claim missing from both is known to be empty, such as the
+    /// groups of a person who has left them all.
     pub(super) async fn renewed(
         &self,
         tokens: &ProviderTokens,

@@ -1,4 +1,4 @@
-//! The providers at which people log in, and the way of a browser there and back (`UP-12`). Knows nothing of pages.
+//! The providers where people log in, and a browser's round trip to one (`UP-12`).
 
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
@@ -37,7 +37,7 @@ const NO_CHOICE: [&str; 4] =
 
 /// A login that begins.
 pub struct LoginStart {
-    /// Address to which the browser goes.
+    /// Where the browser goes next.
     pub location: Url,
     /// The state, which names the cookie.
     pub state: String,
@@ -59,14 +59,12 @@ pub struct FinishedLogin {
 /// Answer of a provider about the login of an account.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Renewal {
-    /// It goes on.
     Continued {
         /// The refresh token for the next question, sealed.
         token: Vec<u8>,
-        /// Claims about the person now, if it was asked and says anything.
+        /// Claims about the person now, if requested and given.
         claims: Option<RenewedClaims>,
     },
-    /// It is over.
     Ended,
 }
 
@@ -213,8 +211,8 @@ impl Providers {
         provider.assertion(token, (&inner.deps.root, client.as_str())).await
     }
 
-    /// Asks a provider whether it still vouches for a person (`UP-14`, `UP-31`), and what it says of the person where logins are
-    /// not bound to it. An error says nothing about the login.
+    /// Asks a provider whether it still vouches for a person (`UP-14`, `UP-31`), and for the person's claims where the
+    /// login was not bound to them. An error says nothing about the login.
     pub async fn renew(&self, (issuer, subject): (&str, &str), sealed: &[u8]) -> Result<Renewal, OpenIdError> {
         let Ok((inner, provider)) = self.find(|spec| spec.issuer == issuer) else { return Ok(Renewal::Ended) };
         let Ok(plain) = inner.deps.key.open(sealed, &token_context(issuer)) else { return Ok(Renewal::Ended) };
@@ -283,7 +281,7 @@ fn error_code(text: &str) -> &str {
     if fits && !text.is_empty() { text } else { "a code of another form" }
 }
 
-/// A refresh token opens for the issuer that it is from.
+/// A refresh token can be unsealed only for its own issuer.
 fn token_context(issuer: &str) -> Vec<u8> {
     format!("refresh token of {issuer}").into_bytes()
 }

@@ -1,5 +1,4 @@
-//! Claims of id tokens and logout tokens (OpenID Connect Core 3.1.3.7, Back-Channel Logout 2.6). Knows nothing of
-//! signatures.
+//! Claims of id tokens and logout tokens (OpenID Connect Core 3.1.3.7, Back-Channel Logout 2.6).
 
 use serde_json::Value;
 
@@ -82,8 +81,8 @@ impl TokenContext<'_> {
         Ok(at.map(|at| Timestamp::from_seconds(at).min(self.now)))
     }
 
-    /// Checks the claims of an id token that came with a refresh (Core 12.2). Its nonce, if it has one, is that of a login that
-    /// nobody remembers.
+    /// Checks the claims of an id token that came with a refresh (Core 12.2). Its nonce, if any, belongs to a login
+    /// long forgotten, so it is not checked.
     pub(super) fn renewed_id_token(self, claims: &Value, of: &str) -> Result<(), TokenProblem> {
         self.common(claims)?;
         if subject(claims)? == Some(of) { Ok(()) } else { Err(TokenProblem::Subject) }
@@ -121,7 +120,7 @@ impl TokenContext<'_> {
         Ok(Timestamp::from_seconds(expires.saturating_add(SKEW)))
     }
 
-    /// True if the token is for this client: alone, or as the one that it was issued to (`azp`).
+    /// True if the token is for this client: as its only audience, or as the party it was issued to (`azp`).
     fn is_addressed(self, claims: &Value) -> bool {
         let authorized = claims.get("azp");
         let others_allow = |required: bool| match authorized {
