@@ -5,8 +5,8 @@
 //! | File | Content |
 //! |---|---|
 //! | `membership` | the lease of this replica, and who the others are |
-//! | `clocks` | the clock of this machine beside the others' |
-//! | `identity` | the keys by which replicas know each other |
+//! | `clocks` | comparison of this machine's clock with the others' |
+//! | `identity` | keys by which replicas recognize each other |
 //! | `door` | the listener for other replicas |
 //! | `connector`, `hop`, `lent_body`, `carried_body` | a request on its way to another replica, and its answer |
 //! | `late_answers` | answers of clients that could not be carried in time |
@@ -65,8 +65,8 @@ use crate::{
     wire::headers::SESSION_ID,
 };
 
-/// Maximum time in which a request finds the replica that answers it: until the lease of one that was lost is over, and
-/// another has succeeded it.
+/// Maximum time for a request to find the replica that answers it: until the lease of a lost replica is over, and
+/// another has taken its place.
 const PATIENCE: Duration = LEASE.saturating_mul(2);
 /// The same for a request that the home answers, which may have to end its servers first, for another to start them.
 const PATIENCE_AT_HOME: Duration = Duration::from_mins(1);
@@ -76,7 +76,7 @@ const RETRIED_AFTER: Duration = Duration::from_millis(250);
 const LOOKED_AFTER: Duration = Duration::from_millis(20);
 /// Time after which all others know that a replica has left: each looks once in [`RENEWED_EVERY`].
 const KNOWN_TO_ALL: Duration = RENEWED_EVERY.saturating_add(Duration::from_millis(500));
-/// Sessions of which this replica remembers who has succeeded their first owner, and for how long without use.
+/// How many sessions this replica remembers as taken over by another owner, and for how long without use.
 const MOVED: (u64, Duration) = (100_000, Duration::from_mins(10));
 
 /// This replica among the others. Cheap to clone.
@@ -95,7 +95,7 @@ pub struct Replicas {
     stopping: CancellationToken,
 }
 
-/// The replica at which a request is tried.
+/// The replica to try for a request.
 enum Place {
     This,
     Other(ReplicaNumber),
@@ -123,8 +123,8 @@ struct Untaken {
 // === impl Replicas ===
 
 impl Replicas {
-    /// Joins the replicas on this database. Others reach this one at `address`, where `listener` listens. The endpoints
-    /// `at_home` are answered by one of all.
+    /// Joins the replicas on this database. Others reach this one at `address`, where `listener` listens. Only the home
+    /// answers the endpoints `at_home`.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ impl Replicas {
         self.membership.number()
     }
 
-    /// The reason for which this replica should get no requests at the moment, if there is one.
+    /// Why this replica should get no requests at the moment, if so.
     pub fn unready(&self) -> Option<Unready> {
         self.membership.unready()
     }
@@ -180,8 +180,8 @@ impl Replicas {
         self.membership.keep(&stop).await
     }
 
-    /// Becomes the home no more, since this replica is about to stop, and ends the streams that it carries and on which no
-    /// call is answered: their clients open them again elsewhere.
+    /// Gives up the role of home, since this replica is about to stop, and ends carried streams on which no call is
+    /// being answered: their clients open them again elsewhere.
     pub fn drain(&self) {
         self.membership.home().close();
         self.draining.cancel();
@@ -217,8 +217,8 @@ impl Replicas {
         }
     }
 
-    /// Answers a request for an MCP endpoint: by `here`, or by the replica that has the session or the call. One that is
-    /// refused since the database is away goes `here` as [`RequestPlace::Refused`].
+    /// Answers a request for an MCP endpoint: by `here`, or by the replica that has the session or the call. A request
+    /// refused because the database is away goes `here` as [`RequestPlace::Refused`].
     pub async fn answer<F>(&self, request: Request, here: impl Fn(Request) -> F + Send + Sync) -> Response
     where
         F: Future<Output = Response> + Send,
@@ -244,7 +244,7 @@ impl Replicas {
         }
         let answer = if is_carried { self.receive(request, here).await } else { self.find(request, here).await };
         if answer.status().is_server_error() {
-            // it tells nothing of what this replica has
+            // an error reveals nothing of this replica's state
             return answer;
         }
         self.membership.fence().opened().await;
@@ -286,7 +286,7 @@ impl Replicas {
         let until = Instant::now() + if needs_home { PATIENCE_AT_HOME } else { PATIENCE };
         let mut owner = id.as_deref().and_then(|id| self.owner(id));
         if let Some(id) = id.as_deref().filter(|_| owner.is_none() && is_of_connection(&parts.uri)) {
-            // no row tells who has it, and its replica may have joined a moment ago
+            // no row names its owner, and its replica may have joined a moment ago
             self.membership.find(ReplicaNumber::unmark(id).1).await;
             owner = self.owner(id);
         }
@@ -363,7 +363,7 @@ impl Replicas {
                 let wait = if self.membership.fence().is_open() { LOOKED_AFTER } else { RETRIED_AFTER };
                 (back, wait, is_of_connection(&parts.uri).then_some(number))
             }
-            // nobody else can have the session before that replica is gone: no need to ask the store
+            // no other replica can have the session before that one is gone: no need to ask the store
             Carried::Unreachable(back) => (back, RETRIED_AFTER, session.is_some().then_some(number)),
             Carried::Forgotten => {
                 count("forgotten");
@@ -434,7 +434,8 @@ fn is_of_connection(uri: &Uri) -> bool {
     uri.path().starts_with("/messages")
 }
 
-/// True for a stream that a client opens again elsewhere without a loss. One that names no session is its session.
+/// True for a stream that a client can open again elsewhere without a loss. A stream without a session id is its own
+/// session.
 fn is_only_waiting(parts: &Parts, answer: &Response) -> bool {
     let kind = answer.headers().get(header::CONTENT_TYPE);
     parts.method == Method::GET

@@ -1,5 +1,5 @@
-//! The body of an answer from another replica, which breaks off when that replica is gone: a peer that was stopped says
-//! nothing of it. Knows nothing of what it says.
+//! The body of an answer from another replica, which breaks off when that replica is gone: a killed peer does not close
+//! its connections.
 
 use std::{
     io,

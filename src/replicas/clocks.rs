@@ -1,5 +1,6 @@
-//! The clock of this machine beside those of the database and of the other replicas. Sessions, codes and tokens carry times
-//! that any replica may have written, so a replica whose clock is wrong ends what is alive elsewhere.
+//! Compares the clock of this machine with the clocks of the database and the other replicas. Sessions, codes and
+//! tokens carry times that any replica may have written, so a replica with a wrong clock ends sessions that are alive
+//! elsewhere.
 
 use std::time::Duration;
 
@@ -8,12 +9,12 @@ use tokio::time::Instant;
 
 use crate::model::ClockDifference;
 
-/// Difference from the database's clock that the log tells of.
+/// From this difference to the database's clock on, the log reports it.
 const NOTICED: Duration = Duration::from_secs(1);
 /// Difference with which a clock is wrong.
 const WRONG: Duration = Duration::from_mins(1);
-/// Time for which another replica's clock has to speak against this one: when the database's clock moves, each replica
-/// notices with its next renewal, and tells so with that.
+/// For this long another replica's clock has to contradict this one: when the database's clock moves, each replica
+/// notices and reports it with its next renewal.
 const CONFIRMED_AFTER: Duration = Duration::from_secs(3);
 /// Interval between lines of the log about the same difference.
 const LOGGED_EVERY: Duration = Duration::from_mins(10);
@@ -27,7 +28,7 @@ struct KnownClocks {
     own: Option<ClockDifference>,
     /// Since when the clock of another replica speaks against this one.
     contradicted: Option<Instant>,
-    /// The difference that the log told last, and the time of that.
+    /// The last logged difference, and when it was logged.
     told: Option<(ClockDifference, Instant)>,
 }
 
@@ -42,8 +43,8 @@ pub struct WrongClock(pub(super) ClockDifference);
 // === impl Clocks ===
 
 impl Clocks {
-    /// Lets a replica with this difference join those with the others, or not. If all differ alike, it is the database's clock
-    /// that is wrong.
+    /// Checks whether a replica with this difference may join replicas with the others. If all share the difference,
+    /// the database's clock is wrong.
     pub(super) fn admit(own: ClockDifference, others: &[ClockDifference]) -> Result<(), WrongClock> {
         let is_alone_with_it = others.is_empty() || is_contradicted(own, others);
         if own.size() > WRONG && is_alone_with_it { Err(WrongClock(own)) } else { Ok(()) }

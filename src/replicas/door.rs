@@ -1,5 +1,5 @@
-//! The listener for other replicas: whoever shows the key of one is let in, and its requests are served as if they had come
-//! to this replica. Knows nothing of MCP.
+//! The listener for other replicas: a peer with the key of a replica is let in, and its requests are served as if they
+//! had come here.
 
 use std::{
     io,
@@ -46,7 +46,7 @@ pub struct ReplicaDoor {
     entrance: Entrance,
 }
 
-/// What is checked of those who connect. Cheap to clone.
+/// The check of connecting peers. Cheap to clone.
 #[derive(Debug, Clone)]
 struct Entrance {
     tls: Arc<ServerConfig>,
@@ -67,17 +67,15 @@ struct StrangersState {
 
 /// A connection: TLS begins where the connection is served.
 pub enum PeerStream {
-    /// Accepted.
     Accepted(AcceptedPeer),
     /// TLS, and the look at the key.
     Opening(BoxFuture<'static, io::Result<TlsStream<TcpStream>>>),
-    /// From another replica.
     Open(Box<TlsStream<TcpStream>>),
-    /// From somebody else, or TLS failed.
+    /// From a stranger, or TLS failed.
     Refused,
 }
 
-/// A connection on which nothing was read yet.
+/// A connection that was not read yet.
 #[derive(Debug)]
 pub struct AcceptedPeer {
     stream: TcpStream,
@@ -163,7 +161,7 @@ impl PeerStream {
             match ready!(opening.poll_unpin(cx)) {
                 Ok(stream) => *self = Self::Open(Box::new(stream)),
                 Err(error) => {
-                    // whoever serves the connection asks again, to end it
+                    // the server of the connection polls again, to end it
                     *self = Self::Refused;
                     return Poll::Ready(Err(error));
                 }

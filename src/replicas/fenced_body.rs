@@ -1,4 +1,4 @@
-//! The body of an answer of a replica, which goes on only while its lease runs. Knows nothing of what it says.
+//! The body of a replica's answer, which continues only while its lease runs.
 
 use std::{
     pin::Pin,

@@ -1,5 +1,5 @@
-//! The home: the one replica at which those servers run that all replicas share (`home = "one"`). A replica becomes it when
-//! no other is, and stays it until it ends. Knows nothing of servers.
+//! The home: the single replica that runs the servers shared by all replicas (`home = "one"`). A replica becomes the
+//! home if there is none, and stays it until its end.
 
 use std::{
     collections::BTreeSet,
@@ -60,7 +60,7 @@ impl Home {
         self.other.store(other.map_or(0, ReplicaNumber::get), Ordering::Relaxed);
     }
 
-    /// The other replica that it is.
+    /// The home, if it is another replica.
     pub(super) fn other(&self) -> Option<ReplicaNumber> {
         let other = self.other.load(Ordering::Relaxed);
         (other != 0).then(|| ReplicaNumber::new(other))

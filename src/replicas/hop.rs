@@ -1,4 +1,4 @@
-//! One request carried to another replica, and its answer as it comes. Knows nothing of who has what.
+//! One request carried to another replica, with its answer streamed back.
 
 use axum::{body::Body, response::Response};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version, header, request::Parts};
@@ -24,7 +24,7 @@ use crate::{
 /// The address of the client, for the other replica.
 pub(super) const CLIENT_IP: HeaderName = HeaderName::from_static("lockkeeper-client-ip");
 
-/// Set for a message that was refused, and of which only answers are taken: [`RequestPlace::Late`].
+/// Marks a refused message, from which only answers are accepted: [`RequestPlace::Late`].
 pub(super) const LATE: HeaderName = HeaderName::from_static("lockkeeper-late");
 
 /// Headers that concern one connection (RFC 9110 7.6.1), or the way to this replica.
@@ -127,7 +127,7 @@ impl Carried {
     }
 }
 
-/// The headers of a request without those of its connection.
+/// The headers of a request without hop-by-hop ones.
 fn end_to_end(parts: &Parts) -> HeaderMap {
     let mut headers = parts.headers.clone();
     without_those_of_connection(&mut headers);

@@ -1,5 +1,5 @@
 //! How replicas prove themselves to each other: TLS 1.3 with raw public keys (RFC 7250) on both sides. Each start of a
-//! replica has a key of its own, which its row in the store names. Knows nothing of rows.
+//! replica has a key of its own, which its row in the store names.
 
 use std::sync::Arc;
 
@@ -56,7 +56,6 @@ struct RawKeyVerifier {
 // === impl ReplicaIdentity ===
 
 impl ReplicaIdentity {
-    /// A new key.
     pub(super) fn generate() -> Result<Self, IdentityError> {
         let generated = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &SystemRandom::new());
         let pkcs8 = PrivatePkcs8KeyDer::from(generated.map_err(|_| IdentityError::Generation)?.as_ref().to_vec());

@@ -1,6 +1,6 @@
-//! This replica among the others: its number, its lease, and who the others are. The store is the only judge: a replica
-//! that cannot renew its lease there owns nothing after it, and one that was deposed learns it there. The length of a lease
-//! is measured by whoever holds or watches it, with a clock that never steps. Knows nothing of requests.
+//! This replica among the others: its number, its lease, and the other replicas. Only the store decides: a replica that
+//! cannot renew its lease there owns nothing afterwards, and a deposed replica learns it there. Holders and watchers of
+//! a lease measure its length themselves, with a clock that never steps.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,9 +34,9 @@ pub(super) const LEASE: Duration = Duration::from_secs(6);
 pub(super) const RENEWED_EVERY: Duration = Duration::from_millis(1_500);
 /// Maximum time of one renewal: a connection that hangs must not cost the lease.
 const RENEWAL_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time before the end of the lease at which this replica stops: for what is on its way.
+/// This replica stops this long before the end of its lease, for messages in transit.
 const MARGIN: Duration = Duration::from_millis(500);
-/// Time in which what a replica sent before it left may still arrive. It keeps its connections open for longer.
+/// After a replica left, its last messages may arrive for this long. It keeps its connections open for longer.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// Time without a renewal after which a replica has missed one, and is about to miss another. What is sent to it would
 /// perhaps never be answered.
@@ -68,7 +68,6 @@ struct Inner {
     looked_for_key: tokio::sync::Mutex<Option<Instant>>,
 }
 
-/// The other replicas.
 type Peers = BTreeMap<ReplicaNumber, Arc<Peer>>;
 
 /// The leases of the others, as this replica has seen them change.
@@ -76,13 +75,12 @@ type Peers = BTreeMap<ReplicaNumber, Arc<Peer>>;
 struct LeaseWatch {
     /// The last look at the store.
     looked: Instant,
-    /// The last one that found something.
+    /// When the last successful read was.
     read: Instant,
     /// The last renewal of each, and since when it is the last.
     leases: BTreeMap<ReplicaNumber, (LeaseRenewal, Instant)>,
 }
 
-/// Another replica.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) address: ReplicaAddress,
@@ -102,10 +100,8 @@ pub struct Deposed;
 /// A replica that cannot join.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
-    /// No key.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// The store failed.
     #[error(transparent)]
     Storage(#[from] StorageError),
     /// A clock that is wrong.
@@ -113,7 +109,7 @@ pub enum JoinError {
     Clock(#[from] WrongClock),
 }
 
-/// The reason for which a replica should get no requests.
+/// Why a replica should get no requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unready {
     /// It could not renew its lease.
@@ -130,7 +126,7 @@ impl Peer {
         self.is_late.load(Ordering::Relaxed)
     }
 
-    /// Waits until nothing more comes from it, since it has left or was deposed: one that was stopped says nothing of that.
+    /// Waits until it sends nothing more, since it has left or was deposed: a stopped replica does not announce that.
     pub(super) fn silence(&self) -> impl Future<Output = ()> + Send + 'static {
         let gone = self.gone.clone();
         async move {
@@ -195,7 +191,7 @@ impl Membership {
         &self.0.identity
     }
 
-    /// The reason for which this replica should get no requests at the moment, if there is one.
+    /// Why this replica should get no requests at the moment, if so.
     pub(super) fn unready(&self) -> Option<Unready> {
         if !self.0.fence.is_open() {
             return Some(Unready::NoLease);
@@ -255,7 +251,7 @@ impl Membership {
         }
     }
 
-    /// Leaves: what this replica owned belongs to nobody from now on.
+    /// Leaves: from now on, others may take over what this replica owned.
     pub(super) async fn leave(&self) {
         if let Err(error) = self.0.storage.replicas().leave(self.0.number).await {
             tracing::warn!(%error, "the others take over only when the lease of this replica is over");
@@ -321,7 +317,6 @@ impl Membership {
         assert!(self.renew().await.unwrap());
     }
 
-    /// Looks at once.
     #[cfg(test)]
     pub(super) async fn look_for_tests(&self) {
         self.look().await.unwrap();
@@ -376,8 +371,8 @@ impl Membership {
         Ok(over.map(|row| (row.number, row.renewal)).collect())
     }
 
-    /// Notes which replica is the home, or becomes it if none is. That it is the home itself is in the rows if the answer to
-    /// that was lost.
+    /// Notes which replica is the home, or becomes it if there is none. If the answer to that write was lost, the rows
+    /// still show that this replica is the home.
     async fn look_for_home(&self, rows: &[ReplicaRow]) -> Result<(), StorageError> {
         let home = rows.iter().find(|row| row.is_home).map(|row| row.number);
         self.0.home.set_other(home.filter(|number| *number != self.0.number));
@@ -451,7 +446,7 @@ impl LeaseWatch {
         self.leases = rows.map(|row| (row.number, seen(row).unwrap_or((row.renewal, now)))).collect();
     }
 
-    /// Time for which a replica has not renewed its lease, as far as it was watched.
+    /// How long a replica has not renewed its lease, as far as it was watched.
     fn silence(&self, number: ReplicaNumber) -> Duration {
         self.leases.get(&number).map_or(Duration::ZERO, |(_, since)| self.read - *since)
     }

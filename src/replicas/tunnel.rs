@@ -1,5 +1,4 @@
-//! A connection of a client that becomes another protocol (RFC 9110 7.8), WebSocket, on its way to another replica. Knows
-//! nothing of what is said on it.
+//! A client's connection that becomes another protocol (RFC 9110 7.8), WebSocket, and is carried to another replica.
 
 use axum::{body::Body, response::Response};
 use http::{HeaderMap, HeaderValue, StatusCode, Version, header, request::Parts};
@@ -16,7 +15,6 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub(super) struct Tunnels {
     /// Owns the task of each.
     pub(super) tasks: TaskTracker,
-    /// Ends them.
     pub(super) end: CancellationToken,
 }
 
