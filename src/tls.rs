@@ -1,5 +1,5 @@
-//! TLS toward clients: the certificate, from files or from an authority that speaks ACME (RFC 8555), and the port that answers
-//! without TLS. Knows nothing of MCP, OAuth and routes.
+//! TLS toward clients: the certificate, from files or from an authority that speaks ACME (RFC 8555), and the port that
+//! answers without TLS.
 //!
 //! [`Certificates`] has what is shown now, and answers the challenges of authorities. A [`CertificateKeeper`] replaces it: it reads
 //! files again, or orders a new certificate before the old one ends. What it needs for that is in the database, so that replicas

@@ -16,7 +16,7 @@ use crate::support::Timestamp;
 pub struct ServedCertificate {
     /// The part that TLS needs.
     pub key: Arc<CertifiedKey>,
-    /// The names that it is for.
+    /// The names it is valid for.
     pub names: Vec<String>,
     /// The authority that issued it.
     pub issuer: String,
@@ -35,7 +35,7 @@ pub enum CertificateFault {
     /// There is no key, or none that can be used.
     #[error("its private key cannot be read: {0}")]
     Key(String),
-    /// The key is another one's.
+    /// The key does not belong to it.
     #[error("the private key belongs to another certificate")]
     OtherKey,
 }

@@ -54,7 +54,7 @@ impl ResolvesServerCert for Certificates {
         if hello.alpn().is_some_and(|offered| offered.eq([ACME_TLS])) {
             return self.challenges.certificate(hello.server_name()?);
         }
-        // whatever name was asked for: who connects by an address is told which name it should have been
+        // even for an unknown name: a client that connects by address then sees which name to use
         Some(Arc::clone(&self.served.load().as_ref()?.key))
     }
 }

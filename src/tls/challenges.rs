@@ -1,5 +1,5 @@
-//! Answers to what an authority asks to see that a name is the gateway's: at port 80 a text, at port 443 a certificate. Knows
-//! nothing of orders.
+//! Answers to the challenges of an authority, which prove that a name is the gateway's: at port 80 a text, at port 443
+//! a certificate.
 
 use std::sync::Arc;
 

@@ -43,9 +43,9 @@ const ORDER_TIMEOUT: Duration = Duration::from_mins(10);
 const ADVICE_EVERY: std::ops::RangeInclusive<Duration> = Duration::from_hours(1)..=Duration::from_hours(24);
 /// Orders that end for lack of a nonce are begun again so many times.
 const NONCE_ATTEMPTS: u32 = 5;
-/// A certificate that ends so soon is told of each day.
+/// A certificate that ends this soon is reported every day.
 const ENDS_SOON: Duration = Duration::from_hours(7 * 24);
-/// The holder of a gateway that is alone on its database: a process that was killed was the same.
+/// The holder if only one gateway uses the database, so that a killed process counts as the same.
 const SOLE: &str = "sole";
 
 /// Keeps the certificate new.
@@ -209,7 +209,6 @@ impl CertificateKeeper {
     }
 }
 
-/// Files.
 impl CertificateKeeper {
     /// Shows what the files hold now, if they have changed. A certificate whose key is not there yet is looked at again when it is.
     fn read_again(&self, files: &CertificateFiles, seen: &Mutex<FilesSeen>) -> Duration {
@@ -245,9 +244,8 @@ fn stamp(files: &CertificateFiles) -> Option<Stamp> {
     Some([of(&files.certificate)?, of(&files.key)?])
 }
 
-/// Orders.
 impl CertificateKeeper {
-    /// Shows what there is, and lets a start try again what failed a while ago.
+    /// Presents the stored certificate, and lets a start retry an order that failed a while ago.
     async fn begin(&self, authority: &Authority) {
         let deps = &authority.deps;
         let begun = async {

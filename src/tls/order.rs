@@ -30,7 +30,7 @@ use crate::{
 const CHALLENGE_LIFETIME: Duration = Duration::from_hours(1);
 /// Other replicas answer a challenge after so long: they look every two seconds.
 const REPLICAS_KNOW: Duration = Duration::from_secs(5);
-/// Intervals at which an authority is asked whether it has got on.
+/// Intervals for polling an authority about its progress.
 const RETRIES: RetryPolicy =
     RetryPolicy::new().initial_delay(Duration::from_millis(500)).backoff(1.5).timeout(Duration::from_mins(2));
 
@@ -40,7 +40,7 @@ pub struct AuthorityDeps {
     pub spec: AuthoritySpec,
     /// The names, not empty.
     pub names: Vec<String>,
-    /// Text that tells the certificate from those of other settings.
+    /// Text that distinguishes the certificate from those of other settings.
     pub place: String,
     /// The database.
     pub storage: Storage,
@@ -83,7 +83,6 @@ pub(super) enum OrderFailure {
     /// It did not answer.
     #[error("the authority does not answer: {0}")]
     Unreachable(String),
-    /// The database failed.
     #[error(transparent)]
     Storage(#[from] StorageError),
     /// A stored secret cannot be read.
@@ -188,7 +187,7 @@ impl OrderWork<'_> {
             Some(replaced) => match account.new_order(&NewOrder::new(&names).replaces(replaced)).await {
                 Ok(order) => order,
                 Err(error) => match OrderFailure::from(error) {
-                    // it may know nothing of replacements, or of this one
+                    // it may not support replacements, or not know this one
                     OrderFailure::Refused(_) => account.new_order(&NewOrder::new(&names)).await?,
                     failure => return Err(failure),
                 },
@@ -252,7 +251,7 @@ impl OrderWork<'_> {
         Ok(())
     }
 
-    /// The challenges in the order in which this attempt tries them.
+    /// The challenges, in the order this attempt tries them.
     fn kinds(&self) -> Vec<ChallengeType> {
         let usable = self.deps.spec.challenges.iter().filter(|kind| match kind {
             AcmeChallenge::Http01 => self.deps.has_plain_port,
@@ -284,7 +283,7 @@ fn unusable(error: &rcgen::Error) -> OrderFailure {
     OrderFailure::Refused(format!("the request for the certificate cannot be made: {error}"))
 }
 
-/// The failure of a challenge: the authority tells what it saw instead of the answer.
+/// The failure of a challenge: the authority reports what it saw instead of the answer.
 async fn seen(order: &mut Order) -> OrderFailure {
     let state = order.state();
     let mut problem = state.error.clone();
@@ -332,7 +331,7 @@ fn is_of(problem: &Problem, kind: &str) -> bool {
 // === impl OrderFailure ===
 
 impl OrderFailure {
-    /// The same, where it is about one of the names.
+    /// The same, naming one of the names.
     fn about(self, name: &str) -> Self {
         match self {
             Self::Refused(what) => Self::Refused(format!("{name}: {what}")),

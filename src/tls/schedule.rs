@@ -39,7 +39,7 @@ pub(super) fn pause(failures: u32, kind: FailureKind, random: &dyn Random) -> Du
     pause + part(random) * (pause / 10)
 }
 
-/// The time at which a start may try again what failed at `failed` and is due at `due`.
+/// When a start may retry an order that failed at `failed` and is due at `due`.
 pub(super) fn due_at_start(due: Timestamp, failed: Option<Timestamp>) -> Timestamp {
     failed.map_or(due, |failed| due.min(failed + START_AFTER))
 }
