@@ -1,4 +1,4 @@
-//! Public addresses, after the registries of special-purpose addresses (RFC 6890). Knows nothing of names and URLs.
+//! Public addresses, after the registries of special-purpose addresses (RFC 6890).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -35,8 +35,8 @@ const fn is_public_v4(address: Ipv4Addr) -> bool {
 }
 
 /// Only `2000::/3` is assigned to hosts. Outside of it are `::1`, IPv4-mapped addresses, local translations of NAT64
-/// (`64:ff9b:1::/48`), local, link-local and multicast addresses. The well-known prefix of NAT64 (`64:ff9b::/96`,
-/// RFC 6052 2.1) stands for the IPv4 address in it, which a resolver with DNS64 puts there.
+/// (`64:ff9b:1::/48`), local, link-local and multicast addresses. The well-known prefix of NAT64 (`64:ff9b::/96`, RFC
+/// 6052 2.1) embeds an IPv4 address, put there by a resolver with DNS64.
 const fn is_public_v6(address: Ipv6Addr) -> bool {
     let segments = address.segments();
     if let [0x64, 0xff9b, 0, 0, 0, 0, high, low] = segments {

@@ -1,4 +1,4 @@
-//! How many requests strangers can have the gateway make (N-44). Knows nothing of the requests.
+//! How many requests strangers can have the gateway make (N-44).
 
 use std::{net::IpAddr, time::Duration};
 
@@ -9,8 +9,8 @@ use crate::{
     support::{Timestamp, limits::Buckets},
 };
 
-/// Requests by who caused them, and by the host that gets them: the gateway must not tire itself, nor be a means to
-/// tire others. It is charged before a request, also before one that then fails.
+/// Requests by cause, and by the host that gets them: the gateway must neither tire itself nor be used to tire others.
+/// Each request is charged beforehand, even if it then fails.
 ///
 /// Documents that are known have buckets of their own: strangers who name others of the same host do not empty them.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Default for FetchBudget {
 }
 
 impl FetchBudget {
-    /// Charges a request for a document that was valid before, or that somebody consented to.
+    /// Charges a request for a document that was valid before, or whose client has a consent.
     ///
     /// # Errors
     ///

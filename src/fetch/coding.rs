@@ -1,5 +1,5 @@
-//! Bodies that come compressed. The gateway asks for none (`Accept-Encoding: identity`), and some servers and proxies compress
-//! all the same. Knows nothing of what is in a body, and bounds none: its reader counts the bytes that it gets.
+//! Bodies that come compressed. The gateway asks for none (`Accept-Encoding: identity`), and some servers and proxies
+//! compress all the same. Bodies are not bounded here: the reader counts its bytes.
 
 use std::{
     convert::Infallible,
@@ -25,14 +25,12 @@ const READ: [&str; 4] = ["gzip", "br", "zstd", "deflate"];
 pub enum ReadableBody<B: Body> {
     /// It comes as it is.
     Plain(B),
-    /// It is compressed.
     Compressed(Box<DecompressionBody<B>>),
 }
 
 /// A body that ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadableBodyError<E> {
-    /// The connection broke.
     #[error(transparent)]
     Connection(E),
     /// The connection broke, or the content is not in the coding that the headers name.

@@ -1,5 +1,5 @@
-//! Connector to servers over HTTP that somebody configured: directly or by a proxy, with TLS for `https`. Knows nothing of
-//! requests, and judges no addresses.
+//! Connector to servers over HTTP from the configuration: directly or through a proxy, with TLS for `https`. Accepts
+//! any address.
 
 use std::{
     collections::BTreeMap,
@@ -34,7 +34,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const KEEPALIVE: (Duration, Duration) = (Duration::from_mins(1), Duration::from_secs(15));
 /// Maximum number of unanswered probes.
 const KEEPALIVE_RETRIES: u32 = 3;
-/// Maximum time for which sent data may stay unacknowledged.
+/// Sent data may stay unacknowledged for at most this long.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(30);
 

@@ -1,4 +1,4 @@
-//! Where a request may go: scheme, host, port and addresses (`OA-47`). Knows nothing of connections.
+//! Where a request may go: scheme, host, port and addresses (`OA-47`).
 
 use std::net::IpAddr;
 
@@ -13,26 +13,25 @@ use crate::model::EgressNames;
 /// Top-level domains whose names are no names of the internet (RFC 6761, RFC 7686, RFC 6762, ICANN's `.internal`).
 const SPECIAL_DOMAINS: [&str; 5] = ["arpa", "onion", "local", "internal", "localhost"];
 
-/// Permitted destinations; by default https at port 443 of public addresses alone.
+/// Permitted destinations; by default only https at port 443 of public addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reach {
     /// Ports at public addresses.
     pub ports: Ports,
-    /// Destinations beside public addresses.
+    /// Destinations other than public addresses.
     pub exceptions: Vec<Exception>,
 }
 
 /// Ports at public addresses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Ports {
-    /// Port 443.
     #[default]
     Https,
     /// Any port; still with https.
     Any,
 }
 
-/// A destination beside public addresses, over http too and at any port. Only the operator makes exceptions.
+/// A destination other than a public address, over http too and at any port. Only the operator makes exceptions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exception {
     /// `localhost` and the loopback addresses: while the gateway itself is reached there, so in development.
@@ -65,14 +64,13 @@ pub(super) enum NameLookup {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encryption {
     Tls,
-    /// Only for exceptions.
     None,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AllowedAddresses {
     Public,
-    /// Also those of a fake-IP resolver.
+    /// Also the addresses of a fake-IP resolver.
     PublicOrFake,
     Loopback,
     Any,
@@ -118,8 +116,7 @@ impl FetchDestination {
         Ok(Self { host: host.to_owned(), port, encryption, lookup, addresses })
     }
 
-    /// Checks the addresses that the name has. One that is not allowed refuses all: such a name is not answered by
-    /// accident.
+    /// Checks the addresses of a name. A forbidden address refuses all of them: it is not there by accident.
     pub(super) fn check(&self, found: &[IpAddr]) -> Result<(), RefusedUrl> {
         let is_allowed = |address: &IpAddr| match self.addresses {
             AllowedAddresses::Public => is_public(*address),

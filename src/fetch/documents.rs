@@ -1,8 +1,8 @@
-//! JSON documents of strangers, read once and kept for as long as their hosts say (`OA-51`). Knows nothing of what they
-//! mean: their reader is given.
+//! JSON documents of strangers, read once and kept for as long as their hosts say (`OA-51`). The caller supplies the
+//! parser.
 //!
-//! Strangers name the documents, so those that are kept are bounded, and each request is charged to who caused it.
-//! Failures and invalid documents are never kept. Concurrent readers of one document share one request.
+//! Strangers name the documents, so the cache is bounded, and each request is charged to its cause. Failures and
+//! invalid documents are never kept. Concurrent readers of one document share one request.
 
 use std::{any::Any, collections::HashMap, pin::Pin, sync::Arc, time::Duration};
 
@@ -27,9 +27,9 @@ use crate::{
     support::{Clock, Timestamp},
 };
 
-/// Maximum number of documents that are kept; those that are asked for least go first.
+/// Maximum number of kept documents; the least requested go first.
 const MAX_DOCUMENTS: u64 = 1000;
-/// Time after a failure in which a stale copy is used without another request.
+/// For this long after a failure, a stale copy is used without another request.
 const RETRY_AFTER: Duration = Duration::from_mins(1);
 
 /// Documents of one kind. Cheap to clone.
@@ -41,7 +41,7 @@ struct Shelf<T> {
     budget: Arc<FetchBudget>,
     clock: Arc<dyn Clock>,
     reader: DocumentReader<T>,
-    /// Those of type `Kept<T>`. The program has the cache's code once for each type of content, hence no `T` here.
+    /// Values of type `Kept<T>`. Without a `T` here, the program contains the cache's code only once.
     kept: moka::sync::Cache<Url, Arc<dyn Any + Send + Sync>>,
     under_way: Mutex<HashMap<Url, WeakShared<Reading<T>>>>,
 }
@@ -56,7 +56,7 @@ type Reading<T> = Pin<Box<dyn Future<Output = Result<FetchedDocument<T>, Documen
 pub struct FetchedDocument<T> {
     /// Its content.
     pub content: Arc<T>,
-    /// Time at which its host last said so.
+    /// When its host last confirmed it.
     pub confirmed: Timestamp,
 }
 
@@ -64,7 +64,7 @@ struct Kept<T> {
     document: FetchedDocument<T>,
     etag: Option<HeaderValue>,
     fresh_until: Timestamp,
-    /// After a failure: when it is asked for again although a stale copy would do.
+    /// After a failure: when it is requested again although a stale copy would do.
     retry: Timestamp,
 }
 
@@ -167,7 +167,7 @@ impl<T: Send + Sync + 'static> Documents<T> {
         }
     }
 
-    /// The request for the document: one that is under way, or a new one, which is charged.
+    /// The request for the document: a running one, or a new one, which is charged.
     fn reading(
         &self,
         url: &Url,

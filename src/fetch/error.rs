@@ -1,8 +1,8 @@
-//! Why a request has no response. Knows nothing of who asked for it.
+//! Why a request has no response.
 
 use std::time::Duration;
 
-/// Failure of a request. The text is for logs: it tells of this network, so strangers must not read it.
+/// Failure of a request. The text is only for logs: it describes this network, so strangers must not read it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
     /// The rules forbid the URL, or the addresses of its host. Nothing was sent.
@@ -35,7 +35,7 @@ pub enum FetchError {
 }
 
 impl FetchError {
-    /// The reason alone, for those who name the host themselves.
+    /// Only the reason, for callers that name the host themselves.
     pub fn reason(&self) -> String {
         match self {
             Self::Unresolved(reason) | Self::NoRoute(reason) | Self::Unreachable(reason) | Self::Broken(reason) => {

@@ -1,4 +1,4 @@
-//! One request and its response on a connection of its own. Knows nothing of who is at its other end.
+//! One request and its response on a connection of its own.
 
 use std::{error::Error, future};
 
@@ -34,7 +34,6 @@ pub enum BodyBound {
 /// Form of a request's target (RFC 9112 3.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RequestForm {
-    /// The path alone.
     Path,
     /// The whole URL, for a proxy that forwards the request, with the credentials for it.
     Whole(Option<HeaderValue>),

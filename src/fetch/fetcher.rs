@@ -1,5 +1,4 @@
-//! Sends one request: resolves once, connects to an address that was checked, reads within the bounds. Knows nothing of
-//! caches and budgets.
+//! Sends one request: resolves once, connects to a checked address, reads within the bounds.
 
 use std::{
     fmt, io,
@@ -54,7 +53,7 @@ pub struct FetchRules {
     pub deadline: Duration,
 }
 
-/// Sends requests to URLs that somebody else chose. Cheap to clone.
+/// Sends requests to URLs chosen by strangers. Cheap to clone.
 #[derive(Clone)]
 pub struct Fetcher {
     pub(super) network: Arc<dyn Network>,
@@ -150,8 +149,8 @@ impl Fetcher {
         connecting.map_err(|_| silent())?.map_err(|error| unreachable(&error))
     }
 
-    /// The addresses of the host, all of which are allowed. The name is not looked up again: an answer that changes
-    /// (DNS rebinding) changes nothing.
+    /// The addresses of the host, all of them allowed. The name is not looked up again, so an answer that changes (DNS
+    /// rebinding) has no effect.
     async fn addresses(&self, destination: &FetchDestination) -> Result<Vec<IpAddr>, FetchError> {
         let addresses = match &destination.host {
             Host::Ipv4(address) => vec![IpAddr::V4(*address)],
@@ -186,7 +185,7 @@ impl Fetcher {
         timeout(CONNECT_TIMEOUT, first).await.map_err(|_| silent())?
     }
 
-    /// TLS with the name of the URL, whatever address was connected to.
+    /// TLS with the name of the URL, for any connected address.
     async fn secure(
         &self,
         stream: Box<dyn NetworkStream>,

@@ -1,4 +1,4 @@
-//! How long a document is used before it is asked for again (RFC 9111 4.2, 5.2.2). Knows nothing of documents.
+//! How long a document is used before it is requested again (RFC 9111 4.2, 5.2.2).
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const LONGEST: Duration = Duration::from_hours(24);
 /// The time without a `Cache-Control` that says one.
 const DEFAULT: Duration = Duration::from_mins(5);
 
-/// The time for which a response with these headers is fresh, from now on.
+/// How long a response with these headers stays fresh from now on.
 pub(super) fn lifetime(headers: &HeaderMap) -> Duration {
     let lines = headers.get_all(header::CACHE_CONTROL).iter().filter_map(|line| line.to_str().ok());
     let directives: Vec<String> = lines.flat_map(|line| line.split(',')).map(|one| one.trim().to_lowercase()).collect();

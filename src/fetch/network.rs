@@ -1,4 +1,4 @@
-//! Names and connections, as a dependency. Knows nothing of which addresses are allowed, and of TLS.
+//! Names and connections, as a dependency. Accepts any address.
 
 use std::{
     io,
@@ -24,7 +24,7 @@ pub trait Network: Send + Sync {
     /// The addresses of a host name.
     async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>>;
 
-    /// The addresses of a host that no stranger chose: names of strangers that nobody answers do not delay it.
+    /// The addresses of a host that no stranger chose: unanswered look-ups for strangers do not delay it.
     async fn resolve_known(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         self.resolve(host).await
     }

@@ -1,5 +1,4 @@
-//! HTTP client for URLs that the operator, or the person who runs this program, chose: without the guard. Knows nothing of
-//! the requests.
+//! HTTP client for URLs that the operator, or the person who runs this program, chose: without the guard.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -57,7 +56,7 @@ impl OpenClient {
         Self::new(&NetworkSpec { proxy: Some(ProxyChoice::Direct), ..NetworkSpec::default() }, &BTreeMap::new())
     }
 
-    /// The same with the settings of one server; without a proxy of its own, over those of this client.
+    /// The same with the settings of one server, which fall back to this client's proxies.
     ///
     /// # Errors
     ///

@@ -1,9 +1,8 @@
-//! Connections through a proxy of the operator, for networks that let nothing else out (`OA-47`). Knows nothing of which
-//! addresses are allowed.
+//! Connections through a proxy of the operator, for networks that block direct connections (`OA-47`).
 //!
-//! The proxy is asked for an address: what was resolved and checked is what is connected to, whatever the proxy would
-//! find under the name. It is asked for a name only where the operator has the proxy resolve names
-//! (`egress_proxy_resolves`). TLS goes through to the host.
+//! The proxy gets an address, so it connects to what was resolved and checked, even if it would resolve the name
+//! differently. It gets a name only where the operator lets the proxy resolve names (`egress_proxy_resolves`). TLS is
+//! end to end with the host.
 
 use std::{
     io,
@@ -30,8 +29,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Maximum size of the head of the proxy's answer, in bytes.
 const MAX_HEAD: usize = 8 * 1024;
 
-/// A network in which public addresses are reached through a proxy. Others, such as this machine, are reached directly,
-/// where the rules of a request allow them at all.
+/// A network that reaches public addresses through a proxy. Other addresses, such as this machine, are reached
+/// directly, where the rules of a request allow them at all.
 pub struct ProxiedNetwork {
     proxy: EgressProxy,
     direct: Arc<dyn Network>,
@@ -111,7 +110,7 @@ impl Network for ProxiedNetwork {
     }
 }
 
-/// The status of the proxy's answer, of which nothing is left in the stream but what the host sends.
+/// The status of the proxy's answer. Afterwards the stream holds only what the host sends.
 async fn read_status(stream: &mut dyn NetworkStream) -> Result<u16, ProxyFailure> {
     let not_http = || ProxyFailure::NotHttp;
     let mut head = Vec::new();

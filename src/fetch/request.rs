@@ -1,4 +1,4 @@
-//! One request: method, URL, headers and body. Knows nothing of how it is sent.
+//! One request: method, URL, headers and body.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
@@ -41,7 +41,7 @@ impl FetchRequest {
         request.header(header::CONTENT_TYPE, HeaderValue::from_static(media_type))
     }
 
-    /// The request with one more header; it replaces one of this name.
+    /// The request with one more header, which replaces a header of the same name.
     #[must_use]
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);

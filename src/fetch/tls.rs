@@ -1,4 +1,4 @@
-//! TLS toward other hosts: which authorities are trusted, and which certificate is shown. Knows nothing of connections.
+//! TLS toward other hosts: which authorities are trusted, and which certificate is shown.
 
 use std::{io, sync::Arc};
 
@@ -30,9 +30,9 @@ pub enum TlsSetupError {
     Pem(#[from] pem::Error),
 }
 
-/// The authorities of the system, and further certificates: each is an authority, and a pin if a server shows it itself. Those
-/// of the system, some hundred files, are read when the first certificate is checked: programs and plain HTTP need none, and a
-/// gateway starts without them.
+/// The system's authorities and further certificates: each is an authority, and also a pin if a server presents it
+/// itself. The system's, some hundred files, are read when the first certificate is checked: programs and plain HTTP do
+/// not need them, and a gateway starts without them.
 #[derive(Debug)]
 struct Authorities {
     further: Vec<CertificateDer<'static>>,
@@ -40,7 +40,7 @@ struct Authorities {
     verifier: Mutex<Option<Arc<Verifier>>>,
 }
 
-/// The time until which the certificate is valid that a server shows for a name that it is trusted under. No proxy is used.
+/// When the certificate ends that a server presents for a trusted name. No proxy is used.
 ///
 /// # Errors
 ///
@@ -54,7 +54,7 @@ pub async fn certificate_end(host: &str, port: u16) -> io::Result<Timestamp> {
     shown.and_then(end).ok_or_else(|| io::Error::other("it shows no certificate that can be read"))
 }
 
-/// TLS that trusts the authorities of the system and those of `network`, and shows its certificate to who asks.
+/// TLS that trusts the system's authorities and those in `network`, and presents its certificate on request.
 pub fn client_config(network: &NetworkSpec) -> Result<ClientConfig, TlsSetupError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let further = certificates(network.authorities.as_deref().unwrap_or_default())?;
@@ -85,7 +85,7 @@ fn end(certificate: &CertificateDer<'_>) -> Option<Timestamp> {
 impl Authorities {
     /// # Errors
     ///
-    /// If one of the further authorities cannot be read.
+    /// If one of the further authorities is unreadable.
     fn new(further: Vec<CertificateDer<'static>>, provider: Arc<CryptoProvider>) -> Result<Self, rustls::Error> {
         let mut readable = RootCertStore::empty();
         further.iter().try_for_each(|authority| readable.add(authority.clone()))?;
