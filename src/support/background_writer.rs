@@ -1,5 +1,4 @@
-//! A writer that never waits for its reader: text goes through a bounded queue to a thread of its own. Knows nothing of
-//! what is written.
+//! A writer that never waits for its reader: text goes through a bounded queue to a thread of its own.
 
 use std::{io, io::Write, mem, sync::Arc, thread, time::Duration};
 
@@ -35,7 +34,7 @@ struct SharedQueue {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// Whole lines.
+    /// Only whole lines.
     waiting: Vec<u8>,
     /// Lines that were lost since the last report.
     lost: u64,
@@ -150,7 +149,7 @@ impl SharedQueue {
         true
     }
 
-    /// Writes to the target. One that somebody else has set to non-blocking may take nothing for a while.
+    /// Writes to the target. If another program has set it to non-blocking, it may accept nothing for a while.
     fn write(target: &mut dyn Write, mut part: &[u8]) -> io::Result<()> {
         while !part.is_empty() {
             match target.write(part) {

@@ -31,7 +31,7 @@ pub trait Queued: Send + 'static {
     /// True if the reader can do without it.
     fn is_dispensable(&self) -> bool;
 
-    /// The last item of a queue whose content is given up for want of memory; `None` if nobody has to be told.
+    /// The last item of a queue whose content was dropped to free memory; `None` if the reader need not know.
     fn exhausted() -> Option<Self>
     where
         Self: Sized;
@@ -74,11 +74,11 @@ pub fn byte_queue<T: Queued>(bounds: Bounds, account: Account) -> (QueueSender<T
 // === impl QueueSender ===
 
 impl<T: Queued> QueueSender<T> {
-    /// Adds an item. One item always fits, whatever its size, if there is memory for it.
+    /// Adds an item. One item of any size always fits, if there is memory for it.
     ///
     /// # Errors
     ///
-    /// The item, if there is no room for it or nobody reads.
+    /// Returns the item if there is no space or no reader.
     pub fn send(&self, item: T) -> Result<(), T> {
         let mut content = self.0.lock();
         let weight = item.weight();
@@ -90,8 +90,7 @@ impl<T: Queued> QueueSender<T> {
         Ok(())
     }
 
-    /// Adds the last item, for which there is always a place. Without memory for it, the reader gets
-    /// [`Queued::exhausted`].
+    /// Adds the last item, which always has a place. If memory is short, the reader gets [`Queued::exhausted`].
     pub fn finish(self, item: T) {
         let mut content = self.0.lock();
         if content.is_closed {
@@ -103,7 +102,7 @@ impl<T: Queued> QueueSender<T> {
         content.last = if has_memory { Some((item, weight)) } else { T::exhausted().map(|end| (end, 0)) };
     }
 
-    /// True if nobody reads.
+    /// True if there is no reader.
     pub fn is_closed(&self) -> bool {
         self.0.lock().is_closed
     }
@@ -150,7 +149,7 @@ impl<T: Queued> QueueReceiver<T> {
         self.0.lock().take()
     }
 
-    /// The same as [`Self::next`], for those who poll.
+    /// The same as [`Self::next`], for code that polls.
     pub fn poll_next(&mut self, cx: &Context<'_>) -> Poll<Option<T>> {
         let mut content = self.0.lock();
         let item = content.take();
@@ -200,7 +199,7 @@ impl<T: Queued> Content<T> {
 
 impl<T: Queued> Holding for Mutex<Content<T>> {
     fn give_up(&self, _: &Account, relief: Relief) {
-        // a queue that somebody uses at this moment is passed over
+        // a queue in use right now is skipped
         let Some(mut content) = self.try_lock() else { return };
         let dropped: VecDeque<(T, usize)> = match (relief, T::exhausted()) {
             (Relief::Notifications, _) => {

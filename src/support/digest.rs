@@ -74,8 +74,8 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// The key of digests that never leave this process. Each process draws its own, so nobody outside can find two texts with one
-/// digest, or compare times.
+/// The key of digests that never leave this process. Each process draws its own, so outsiders cannot find two texts
+/// with the same digest, or exploit the time of comparisons.
 #[derive(Clone, Copy)]
 pub struct DigestKey(SipHasher24);
 

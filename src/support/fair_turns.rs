@@ -1,4 +1,4 @@
-//! Turns for work that all owners share: whoever has much of it waits for their own, and not others for theirs.
+//! Turns for work that all owners share: an owner with much work waits for their own, and does not hold up others.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -12,8 +12,8 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// Turns, of which some are held at once and one by each owner: those who wait get theirs in the order of owners, one after the
-/// other. Clones share them.
+/// Turns: several are held at once, one per owner. Waiting owners get theirs in order, one after the other. Clones
+/// share them.
 pub struct FairTurns<K>(Arc<Mutex<TurnQueue<K>>>);
 
 /// The right to work. Dropping it passes the turn on.
@@ -47,7 +47,7 @@ struct OwnerQueue {
 // === impl FairTurns ===
 
 impl<K: Eq + Hash + Clone> FairTurns<K> {
-    /// Turns of which `at_once` are held at once, at least one.
+    /// Up to `at_once` turns at once, at least one.
     pub fn new(at_once: usize) -> Self {
         let queue = TurnQueue { free: at_once.max(1), owners: HashMap::new(), next: VecDeque::new() };
         Self(Arc::new(Mutex::new(queue)))
@@ -119,7 +119,7 @@ impl<K: Eq + Hash + Clone> TurnQueue<K> {
         while self.free > 0 {
             let Some(owner) = self.next.pop_front() else { return };
             let Some(queue) = self.owners.get_mut(&owner) else { continue };
-            // those that have left are passed over
+            // waiters that have left are skipped
             let is_given = std::iter::from_fn(|| queue.waiting.pop_front()).any(|give| give.send(()).is_ok());
             if is_given {
                 queue.holds_turn = true;

@@ -1,4 +1,4 @@
-//! Joins the pieces of a stream that come together, so that they are written together. Knows nothing of what they are.
+//! Joins the pieces of a stream that arrive together, so that they are written together.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use super::own_waker::Woken;
 /// Bytes from which on pieces are not joined any more: a copy would cost as much as the write that it saves.
 const ENOUGH: usize = 16 * 1024;
 
-/// The same bytes in fewer pieces: those that are ready, and those that come while the tasks that can run have their turn.
+/// The same bytes in fewer pieces: joins the ready ones with those that arrive while other runnable tasks get their
+/// turn.
 pub fn gather(pieces: impl Stream<Item = Bytes> + Send) -> impl Stream<Item = Bytes> + Send {
     stream! {
         let waker = Arc::default();

@@ -91,7 +91,7 @@ fn become_program(
     ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
 }
 
-/// Gives up descriptors, resources, rights and the sight of the data, in an order in which each step may still be made.
+/// Gives up descriptors, resources, rights and the view of the data, in an order that keeps each step possible.
 #[cfg(target_os = "linux")]
 fn give_up(plan: &LaunchPlan) -> Result<(), plan::LaunchFault> {
     rights::close_inherited();
@@ -109,7 +109,7 @@ fn give_up(plan: &LaunchPlan) -> Result<(), plan::LaunchFault> {
     nix::sys::prctl::set_dumpable(true).map_err(|error| format!("its files in /proc cannot be its own: {error}"))?;
     if let Some(places) = &plan.hidden {
         hiding::hide(places)?;
-        // those of the new namespace
+        // the capabilities in the new namespace
         rights::drop_capabilities()?;
     }
     if plan.unprivileged {

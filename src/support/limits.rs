@@ -1,4 +1,4 @@
-//! Rate limits (`OA-42`, `OA-127`, N-44). Knows nothing of what is counted.
+//! Rate limits (`OA-42`, `OA-127`, N-44).
 //!
 //! A limit is checked and charged in one step, before any await: of any number of concurrent requests, exactly as many
 //! pass as the limit allows. Time comes from the given clock. Tables are bounded and keep the worst offenders, so
@@ -21,11 +21,11 @@ const MAX_DOUBLINGS: u32 = 5;
 pub struct Buckets<K> {
     burst: u32,
     period: Duration,
-    /// How far beyond empty a bucket can be, in full buckets: what other processes took meanwhile.
+    /// How far below empty a bucket may go, in full buckets: other processes took tokens in the meantime.
     debt: u32,
     /// For each key, when its bucket will be full again.
     full_at: Mutex<HashMap<K, Timestamp>>,
-    /// Tokens that were taken since the other processes were told; `None` if this process counts alone.
+    /// Tokens taken since the other processes last got an update; `None` if this process counts by itself.
     untold: Option<Mutex<HashMap<K, i64>>>,
 }
 
@@ -111,7 +111,7 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         }
     }
 
-    /// Notes what the others have to be told, while the table is locked.
+    /// Notes the next update for the others, while the table is locked.
     fn note(&self, key: K, taken: i64) {
         if let Some(untold) = &self.untold {
             let mut untold = untold.lock();

@@ -1,4 +1,4 @@
-//! Context of log events: fields of the request in which they occur. They are formatted only when something is logged.
+//! Context of log events: the fields of their request. They are formatted only when something is logged.
 //!
 //! Event formatters show the fields of spans. A span for each request would cost more than all other logging, so it
 //! exists only while an event is written.

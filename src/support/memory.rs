@@ -1,10 +1,9 @@
-//! The memory budget: what is held for somebody is charged to an account, and given back when it is dropped. Knows nothing of
-//! what is held.
+//! The memory budget: held memory is charged to an account, and given back on drop.
 //!
-//! An account belongs to a holder: the process, a server, a user, or an address before its user is known. The budget divided
-//! by the number of holders that hold something is a fair share. When seven eighths are taken, the holder furthest above its
-//! share pays for whatever comes next: it gives up what it can best do without ([`Relief`]). The last eighth is for holders
-//! that are within their share, so nobody waits for what a greedy one gives back.
+//! An account belongs to a holder: the process, a server, a user, or an address before its user is known. A fair share
+//! is the budget divided by the number of holders that hold something. Once seven eighths are taken, the holder
+//! furthest above its share pays for the next charge: it gives up what it can best do without ([`Relief`]). The last
+//! eighth is for holders within their share, so they do not wait for a greedy one.
 //!
 //! The first [`STEP`] bytes of each holding are free, and the rest is charged in such steps. So a message that waits for a
 //! moment writes no counter that others write.
@@ -54,7 +53,7 @@ pub struct Account(Arc<AccountState>);
 pub enum Relief {
     /// Messages that were sent, and are kept in case a client comes back for them.
     Replay,
-    /// Lists that nobody reads at the moment, and other things that can be asked for again.
+    /// Lists that have no reader at the moment, and other things that can be requested again.
     Lists,
     /// Notifications that wait to be read.
     Notifications,
@@ -66,8 +65,8 @@ pub enum Relief {
 
 /// Something that is held, and can be given up.
 pub trait Holding: Send + Sync {
-    /// Gives up what `relief` says of what `account` pays for here, at once. Must not wait for a lock that is held while
-    /// something is charged.
+    /// Gives up, at once, the part named by `relief` of what `account` pays for here. Must not wait for a lock that is
+    /// held during a charge.
     fn give_up(&self, account: &Account, relief: Relief);
 }
 
@@ -83,7 +82,7 @@ pub struct Listed {
 #[error("the gateway's memory for messages is used up, and too much of it by the same user or server")]
 pub struct Exhausted;
 
-/// One who waits for others to give back.
+/// A waiter for memory that others give back.
 struct Waiting<'a>(&'a AtomicUsize);
 
 /// The use of the budget at one moment, in bytes.
@@ -103,7 +102,7 @@ struct Budget {
     /// The sum of all charges; never more.
     held: AtomicUsize,
     accounts: Mutex<OpenAccounts<AccountState>>,
-    /// The number of those who wait for others to give back.
+    /// The number of waiters for memory that others give back.
     waiting: AtomicUsize,
     freed: Notify,
 }
@@ -138,7 +137,7 @@ impl MemoryBudget {
         Self::new(usize::MAX / 2)
     }
 
-    /// Changes the budget. What is held beyond it stays until somebody needs room.
+    /// Changes the budget. Memory held in excess stays until space is needed.
     pub fn set(&self, most: usize) {
         self.0.most.store(most, Ordering::Relaxed);
     }
@@ -266,7 +265,7 @@ impl Drop for Waiting<'_> {
 // === impl Account ===
 
 impl Account {
-    /// An account that nobody shares and that always has room, for tools and tests.
+    /// An unshared account without a limit, for tools and tests.
     pub fn unbounded() -> Self {
         MemoryBudget::unbounded().process()
     }
@@ -313,11 +312,11 @@ impl Account {
         self.held() - self.leaving()
     }
 
-    /// Takes so many bytes. No lock of a [`Holding`] may be held meanwhile.
+    /// Takes so many bytes. No lock of a [`Holding`] may be held during this.
     fn take(&self, bytes: usize) -> Result<(), Exhausted> {
         let budget = &self.0.budget;
         if bytes > budget.free_for_all() {
-            // there would be no room whoever gave way
+            // it would not fit even if others gave way
             return Err(Exhausted);
         }
         if !budget.take(bytes, budget.free_for_all()) {
@@ -354,7 +353,7 @@ impl Account {
                 return Err(Exhausted);
             }
             if holders.iter().all(|account| account.leaving() == 0) {
-                // nobody is about to, or did so a moment ago
+                // no holder is about to give way, or one just did
                 return self.take(bytes);
             }
             timeout_at(deadline, freed).await.map_err(|_| Exhausted)?;
@@ -370,8 +369,8 @@ impl Account {
         }
     }
 
-    /// Gives up holdings until it is `enough`. Whoever asks for more keeps its streams and calls: what is new is refused
-    /// instead.
+    /// Gives up holdings until it is `enough`. A holder that asks for more keeps its streams and calls: the new charge
+    /// is refused instead.
     fn pay(&self, enough: impl Fn() -> bool, is_asking: bool) {
         let order = [Relief::Replay, Relief::Lists, Relief::Notifications, Relief::Streams, Relief::Calls];
         let spares = |relief: Relief| is_asking && matches!(relief, Relief::Streams | Relief::Calls);

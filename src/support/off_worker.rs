@@ -1,6 +1,6 @@
-//! Work on large texts off the worker threads, so that other connections of a worker do not wait. The work is a part of a poll:
-//! where it comes to a large text, it awaits [`off_worker`], and whoever drives the future continues the poll on another thread.
-//! Knows nothing of who that is.
+//! Work on large texts off the worker threads, so that other connections of a worker do not wait. The work is part of a
+//! poll: where it comes to a large text, it awaits [`off_worker`], and the driver of the future continues the poll on
+//! another thread.
 
 use std::{
     cell::Cell,
@@ -16,13 +16,12 @@ pub const LARGE: usize = 64 * 1024;
 /// The poll that the current thread is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CurrentPoll {
-    /// Nobody would continue it elsewhere.
+    /// Without a driver that could continue it elsewhere.
     Unwatched,
-    /// On a worker, by somebody who continues it elsewhere if it asks.
+    /// On a worker, with a driver that continues it elsewhere on request.
     OnWorker,
     /// The same, and it has asked.
     Leaves,
-    /// Off the workers.
     Away,
 }
 
@@ -38,12 +37,12 @@ pub const fn is_large(bytes: usize) -> bool {
     bytes >= LARGE
 }
 
-/// Continues the current poll off the worker if a text of this size is large and somebody drives the future who can.
+/// Continues the current poll off the worker if a text of this size is large and the driver of the future can do that.
 pub async fn off_worker(bytes: usize) {
     poll_fn(|cx| poll_off_worker(bytes, cx)).await;
 }
 
-/// The same for those who poll.
+/// The same for code that polls.
 pub fn poll_off_worker(bytes: usize, cx: &Context<'_>) -> Poll<()> {
     if !is_large(bytes) {
         return Poll::Ready(());
@@ -71,7 +70,8 @@ pub async fn on_worker() {
     .await;
 }
 
-/// Polls as `current`, and returns true if the poll asks to be continued elsewhere. Within one that is away already it is away.
+/// Polls as `current`, and returns true if the poll asks to continue elsewhere. A poll within one that is off the
+/// worker stays there.
 pub fn poll_as<T>(current: CurrentPoll, poll: impl FnOnce() -> T) -> (T, bool) {
     // `LocalKey::set` looks each time whether the value is there, and each message passes here several times
     CURRENT.with(|cell| {

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use super::{Digest, Timestamp};
 
-/// Maximum number of digests that a set remembers; the one that ends first goes first.
+/// Maximum number of remembered digests; the first to expire goes first.
 const MAX_SPENT: usize = 100_000;
 
 /// Digests that were used. Another gateway on the same database does not know them.

@@ -1,5 +1,5 @@
-//! Processes without a parent, which belong to process 1: in a container that is the gateway, and nobody else ends their entries.
-//! Knows nothing of the gateway's own children.
+//! Processes without a parent, which belong to process 1: in a container that is the gateway, so it has to reap them.
+//! The gateway's own children are handled elsewhere.
 
 use std::{convert::Infallible, process, time::Duration};
 

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 /// Bytes that a message must bring in each further period of its timeout: 1 KiB for each second.
 const BYTES_PER_SECOND: u64 = 1024;
 
-/// Rate of a message. Only time in which this side waits counts: it is the peer's.
+/// Rate of a message. Only time spent waiting on this side counts, since it is the peer's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
     period: Duration,
@@ -30,13 +30,13 @@ impl Pace {
         Self { period, ended: 0, waited: Duration::ZERO, bytes: 0 }
     }
 
-    /// The moment at which it is judged, if this side waits since `since`.
+    /// When it is judged, if this side has waited since `since`.
     pub fn deadline(&self, since: Instant) -> Instant {
         since + self.period.saturating_sub(self.waited)
     }
 
-    /// The pace after `bytes` came after a wait since `since`. If they are read after the deadline, nobody judged in time: it
-    /// was this side that did not read, so the wait does not count.
+    /// The pace after `bytes` arrived after a wait since `since`. If they are read after the deadline, no one judged in
+    /// time: this side was late to read, so the wait does not count.
     pub fn received(mut self, bytes: usize, since: Instant, now: Instant) -> Result<Self, TooSlow> {
         let since = if now > self.deadline(since) { now } else { since };
         self.bytes = self.bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));

@@ -1,4 +1,4 @@
-//! Panicking handlers: logs the panic and returns another value. Knows nothing of HTTP.
+//! Panicking handlers: logs the panic and returns another value.
 
 use std::{any::Any, panic::AssertUnwindSafe};
 

@@ -7,8 +7,8 @@ pub const CONNECTION_BUFFER: usize = 128 * 1024;
 /// A buffer of this size in bytes may be kept by any part of it: most messages pass at once, and are not copied.
 const SMALL_BUFFER: usize = 8 * 1024;
 
-/// A part of a buffer of `held` bytes: a copy, if it is less than a quarter of one that is not small. So what waits somewhere
-/// holds at most four times its own size, or 8 KiB.
+/// A part of a buffer of `held` bytes: copied if it is less than a quarter of a large one. So a waiting part holds at
+/// most four times its own size, or 8 KiB.
 pub fn piece(part: Bytes, held: usize) -> Bytes {
     if is_small_part(part.len(), held) { Bytes::copy_from_slice(&part) } else { part }
 }

@@ -1,5 +1,5 @@
 //! Untrusted text made safe to show on a terminal, a page or in a log: names of clients, keys, users and servers, and
-//! messages of servers. Knows nothing of the place.
+//! messages of servers.
 //!
 //! Removed are characters without width or with a text direction (Unicode: `Default_Ignorable_Code_Point`, which
 //! includes every bidi control, and the category Cf), and combining marks beyond the second on a character. Control,
@@ -47,9 +47,7 @@ enum CharKind {
     Hidden,
     /// A line or paragraph separator.
     Separator,
-    /// A control character.
     Control,
-    /// Private or unassigned.
     Unknown,
 }
 

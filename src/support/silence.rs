@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 /// Delay of a timer that shows a freeze.
 const LATE: Duration = Duration::from_secs(1);
-/// Time after a freeze in which what waits is read, and in which a peer answers a ping.
+/// After a freeze, queued data is read, and a peer answers a ping, within this time.
 const CATCH_UP: Duration = Duration::from_secs(5);
 
 /// True if a timer for `due` that is looked at only `now` was delayed by a freeze.

@@ -15,7 +15,6 @@ use landlock::{
 
 use super::plan::{HiddenPlaces, LandlockDomain, LaunchFault};
 
-/// Enters a domain.
 pub(super) fn enter(domain: &LandlockDomain) -> Result<(), LaunchFault> {
     let entered = match domain {
         LandlockDomain::Scopes => scopes(),
@@ -57,7 +56,7 @@ fn handled() -> BitFlags<AccessFs> {
         | AccessFs::Refer
 }
 
-/// Those of them that concern a file.
+/// The access rights that apply to a file.
 fn of_files() -> BitFlags<AccessFs> {
     AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate
 }
@@ -75,7 +74,7 @@ fn around(places: &HiddenPlaces) -> Result<RulesetStatus, Box<dyn Error>> {
     Ok(rules.restrict_self()?.ruleset)
 }
 
-/// The paths around the places: the entries of every folder above one of them.
+/// The paths around the places: the entries of every folder above a hidden one.
 fn granted(places: &HiddenPlaces) -> Vec<PathBuf> {
     let hidden = places.folder.iter().chain(&places.files).filter_map(|path| fs::canonicalize(path).ok());
     let hidden: BTreeSet<PathBuf> = hidden.collect();

@@ -1,4 +1,5 @@
-//! A namespace in which places are hidden: something empty is mounted over them, which no program in it can take away. Needs no root.
+//! A namespace that hides places: something empty is mounted over them, and programs inside cannot remove it. Needs no
+//! root.
 
 use std::{
     fs, io,
@@ -24,7 +25,7 @@ use super::plan::{HiddenPlaces, LaunchFault};
 const NAME: &str = "lockkeeper";
 /// The empty file, in the file system that is mounted.
 const EMPTY: &str = "empty";
-/// Folders of which one exists: a file system is mounted there for a moment.
+/// Folders to mount a file system at for a moment; one of them exists.
 const SOMEWHERE: [&str; 4] = ["/tmp", "/var/tmp", "/run", "/usr"];
 /// Bounds of that file system.
 const BOUNDS: &str = "mode=0555,size=64k,nr_inodes=64";
@@ -35,12 +36,12 @@ struct OpenPlace {
     open: OwnedFd,
 }
 
-/// Places with which the namespace can be tried: nobody misses them.
+/// Places to try the namespace with; programs do not need them.
 pub(super) fn trial() -> HiddenPlaces {
     HiddenPlaces { folder: None, handed: Vec::new(), files: vec!["/proc/version".into()] }
 }
 
-/// Hides the places in a new namespace, in which this process then is, with all capabilities there.
+/// Moves this process into a new namespace that hides the places, with all capabilities there.
 pub(super) fn hide(places: &HiddenPlaces) -> Result<(), LaunchFault> {
     for folder in &places.handed {
         // else the program could not make it
@@ -81,7 +82,7 @@ fn hide_here(places: &HiddenPlaces) -> io::Result<()> {
     cwd.and_then(std::env::set_current_dir).or_else(|_| std::env::set_current_dir("/"))
 }
 
-/// Mounts an empty file over each of these, which nobody can write to.
+/// Mounts an empty file that cannot be written over each of these.
 fn empty_files(files: &[OpenPlace]) -> io::Result<()> {
     let at = somewhere()?;
     mount(Some(NAME), &at, Some("tmpfs"), flags(), Some(BOUNDS))?;
@@ -142,7 +143,7 @@ fn not_allowed(error: &io::Error) -> LaunchFault {
 // === impl OpenPlace ===
 
 impl OpenPlace {
-    /// The place at `path`; `None` if there is none, or none that this user could reach.
+    /// The place at `path`; `None` if there is none, or if this user cannot reach it.
     fn find(path: &Path) -> io::Result<Option<Self>> {
         let is_hidden = |error: &io::Error| {
             matches!(
@@ -161,7 +162,7 @@ impl OpenPlace {
         }
     }
 
-    /// Its path by which it is found also where something is mounted over it or above it.
+    /// A path that finds it even where something is mounted over it or above it.
     fn by_descriptor(&self) -> PathBuf {
         Path::new("/proc/self/fd").join(self.open.as_raw_fd().to_string())
     }

@@ -1,5 +1,5 @@
-//! What a launcher gives up before it becomes a program, as one of its arguments. Holds paths and names, and no secret: arguments can be
-//! read by every program.
+//! What a launcher gives up before it becomes a program, as one of its arguments. Holds only paths and names, no
+//! secrets, since every program can read arguments.
 
 use std::{fmt, path::PathBuf};
 
@@ -18,7 +18,7 @@ pub struct LaunchPlan {
     pub domain: Option<LandlockDomain>,
     /// The most open files.
     pub open_files: Option<usize>,
-    /// The largest memory dump in bytes; `None`: there is none.
+    /// The largest memory dump in bytes; `None` disables dumps.
     pub core: Option<usize>,
     /// The folder of the cgroup that it joins.
     pub group: Option<PathBuf>,
@@ -42,11 +42,11 @@ pub struct HiddenPlaces {
     pub folder: Option<PathBuf>,
     /// Folders within it that the program sees all the same.
     pub handed: Vec<PathBuf>,
-    /// Files elsewhere: the configuration, and those that it names as secrets.
+    /// Files elsewhere: the configuration, and the files it names as secrets.
     pub files: Vec<PathBuf>,
 }
 
-/// A reason for which a program is not started: nothing that was asked for may be missing.
+/// The reason for not starting a program: it never starts without a requested protection.
 #[cfg(target_os = "linux")]
 pub(super) type LaunchFault = String;
 

@@ -12,7 +12,7 @@ use super::plan::{LaunchFault, LaunchPlan};
 
 /// The descriptors of a program: input, output and errors.
 const STANDARD: i32 = 2;
-/// A limit at which no dump is written. With 0 one goes to a program that takes them (`core_pattern`).
+/// The limit that prevents dumps. With 0, programs that collect dumps (`core_pattern`) still get one.
 const NO_DUMP: u64 = 1;
 
 /// Closes what the gateway was given by who started it.
@@ -20,7 +20,7 @@ pub(super) fn close_inherited() {
     let Ok(open) = fs::read_dir("/proc/self/fd") else { return };
     let numbers: Vec<i32> = open.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
     for number in numbers.into_iter().filter(|number| *number > STANDARD) {
-        // one of them was the folder itself
+        // one of them was the folder's own
         let _ = unistd::close(number);
     }
 }

@@ -15,7 +15,7 @@ pub(super) const MARK: &str = "\u{1}try";
 pub struct LaunchTrial {
     /// The version of Landlock; 0 without it.
     pub landlock: u8,
-    /// The reason for which no namespace can be made; `None` if it can.
+    /// Why no namespace can be made; `None` if it can.
     pub no_namespace: Option<String>,
 }
 

@@ -91,7 +91,6 @@ impl Charge {
         self.charged > 0
     }
 
-    /// What is charged.
     pub(super) const fn charged(&self) -> usize {
         self.charged
     }

@@ -1,4 +1,4 @@
-//! A charge for something that only its owner can give up, such as a body that is being read: the owner is told to.
+//! A charge for something that only its owner can give up, such as a body being read: the owner is asked to.
 
 use std::{future::pending, sync::Arc};
 
@@ -98,7 +98,7 @@ impl Claim {
         }
     }
 
-    /// Gives everything back; the claim goes on from nothing.
+    /// Gives everything back; the claim starts again from nothing.
     pub fn clear(&mut self) {
         self.unlist();
         self.charge.clear();

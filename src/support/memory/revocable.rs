@@ -1,4 +1,4 @@
-//! A value that is kept for somebody and can be given up at any moment, such as a state that can be asked for again.
+//! A kept value that can be given up at any moment, such as state that can be requested again.
 
 use std::sync::{Arc, Weak};
 
@@ -49,7 +49,7 @@ impl<T: Send + 'static> Revocable<T> {
         Self { state, _listed: account.map(|account| account.list(holding)) }
     }
 
-    /// Reads or changes the value; `None` once it is given up. Nothing may be charged meanwhile.
+    /// Reads or changes the value; `None` once it is given up. `read` must not charge anything.
     pub fn with<R>(&self, read: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.state.held.lock().as_mut().map(|(value, _)| read(value))
     }
