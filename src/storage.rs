@@ -1,5 +1,5 @@
-//! The database, SQLite or PostgreSQL: the only module with SQL, which is of the kind that both take. Knows nothing of HTTP
-//! and MCP; `model` defines the meaning of rows.
+//! The database, SQLite or PostgreSQL. Only this module has SQL, in the dialect common to both. `model` defines the
+//! meaning of rows.
 //!
 //! One file for each subject, mostly a single table: [`Storage`] returns a handle for each. Look-ups return
 //! `Result<Option<T>>`; verbs are `lookup`, `find_by_*`, `add`, `list`, `count`, `delete`. Secrets are stored only as
@@ -96,7 +96,8 @@ use std::time::Duration;
 
 use self::database::{Database, Engine};
 
-/// Time in which a database restarts. Requests wait for one that is away for as long: many messages are sent only once.
+/// A database restarts within this time. Requests wait this long for a missing one, since many messages are sent only
+/// once.
 pub const RESTARTS_WITHIN: Duration = Duration::from_secs(10);
 
 /// The database of one gateway. Cheap to clone.

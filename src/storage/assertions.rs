@@ -1,4 +1,4 @@
-//! The table of client assertions that were accepted. Knows nothing of signatures.
+//! The table of accepted client assertions.
 
 use super::database::{Database, StorageError};
 use crate::support::{Digest, Timestamp};

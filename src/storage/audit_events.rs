@@ -1,4 +1,4 @@
-//! The audit trail. Knows nothing of what happened.
+//! The audit trail.
 
 use sqlx::{AssertSqlSafe, Row as _, any::AnyRow};
 
@@ -33,7 +33,7 @@ pub struct AuditRow {
     pub request: Option<String>,
     /// Further names and texts, as a JSON object.
     pub fields: String,
-    /// The number of events for which it stands.
+    /// The number of events that it counts for.
     pub count: i64,
 }
 
@@ -53,13 +53,13 @@ pub struct AuditSearch {
     pub after: i64,
     /// Only those from this moment on.
     pub since: Option<Timestamp>,
-    /// Only those of this user.
+    /// Only events of this user.
     pub user: Option<String>,
-    /// Only those of this client.
+    /// Only events of this client.
     pub client: Option<String>,
-    /// Only those of this event.
+    /// Only this kind of event.
     pub event: Option<String>,
-    /// Only those of the request with this correlation id.
+    /// Only events of the request with this correlation id.
     pub request: Option<String>,
     /// The newest of them, at most this many.
     pub limit: u32,
@@ -109,7 +109,7 @@ impl AuditTable<'_> {
         }
         text.push_str(" ORDER BY sequence DESC LIMIT $3");
         let since = search.since.map_or(i64::MIN, Timestamp::as_millis);
-        // the texts above alone: values are bound
+        // only the fixed texts: values are bound
         let query = sqlx::query(AssertSqlSafe(text)).bind(search.after).bind(since).bind(i64::from(search.limit));
         let query = given.iter().fold(query, |query, (_, value)| query.bind(*value));
         let mut rows: Vec<StoredAuditRow> =

@@ -1,4 +1,4 @@
-//! Certificates toward clients, and what an order for one needs. Knows nothing of the protocol.
+//! Certificates toward clients, with the state of their orders.
 //!
 //! One process works on an order at a time: it holds the row until a time, and all its writes are void once another has it.
 
@@ -75,7 +75,7 @@ columns! {
 pub struct CertificateTable<'a>(pub(super) &'a Database);
 
 impl CertificateTable<'_> {
-    /// The row of a place; adds one that is due at once if there is none.
+    /// The row of a place; if there is none, adds one that is due at once.
     pub async fn get_or_add(&self, place: &str, now: Timestamp) -> Result<CertificateRow, StorageError> {
         let found =
             "SELECT chain, sealed, due, order_url, order_key, held_until, failures, failed, failure FROM certificates
@@ -121,7 +121,7 @@ impl CertificateTable<'_> {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Notes the order that is under way, or that there is none.
+    /// Notes the order in progress, or that there is none.
     pub async fn set_order(
         &self,
         CertificateHold { place, holder }: CertificateHold<'_>,
@@ -137,7 +137,7 @@ impl CertificateTable<'_> {
         Ok(())
     }
 
-    /// Stores a certificate, and ends the hold and the order. False if another process holds the row meanwhile.
+    /// Stores a certificate, and ends the hold and the order. False if another process has taken the row.
     pub async fn succeed(
         &self,
         CertificateHold { place, holder }: CertificateHold<'_>,
@@ -192,7 +192,7 @@ impl CertificateTable<'_> {
         Ok(())
     }
 
-    /// Moves the next order, unless somebody else has moved it from `from` meanwhile, or works on it.
+    /// Moves the next order, unless another process has moved it from `from` already, or works on it.
     pub async fn reschedule(&self, place: &str, from: Timestamp, to: Timestamp) -> Result<(), StorageError> {
         sqlx::query("UPDATE certificates SET due = $1 WHERE place = $2 AND due = $3 AND holder IS NULL")
             .bind(to.as_millis())
@@ -240,7 +240,7 @@ impl CertificateTable<'_> {
         Ok(rows.into_iter().map(row).collect())
     }
 
-    /// Adds a challenge until `expires`, and deletes those that have expired.
+    /// Adds a challenge until `expires`, and deletes expired ones.
     pub async fn add_challenge(
         &self,
         challenge: &ChallengeRow,

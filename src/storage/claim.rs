@@ -7,16 +7,14 @@ use super::{
     database::{Engine, StorageError},
 };
 
-/// Who may use a database beside the one that claims it. Commands may.
+/// Other gateways that may use a claimed database. Commands always may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimKind {
-    /// No other gateway.
     Alone,
-    /// Other replicas.
     WithReplicas,
 }
 
-/// Use of a database by one gateway alone, or by replicas. Ends on drop.
+/// Use of a database by a single gateway, or by replicas. Ends on drop.
 #[derive(Debug)]
 pub struct DatabaseClaim {
     /// The connection that holds the lock; none for a file, which the lock of its folder protects.

@@ -1,5 +1,4 @@
-//! The clients that a metadata document describes, in the table of clients: the copy that somebody consented to. Knows
-//! nothing of how documents are read.
+//! The clients that a metadata document describes, in the table of clients: the copy that got a consent.
 
 use sqlx::AnyConnection;
 
@@ -17,15 +16,14 @@ use crate::{
 /// Row of such a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoredDocument {
-    /// Nobody consented to it.
+    /// It has no consent.
     Unknown,
     /// The operator revoked it.
     Revoked,
-    /// Somebody consented to it.
+    /// It has a consent.
     Consented {
-        /// The document.
         text: String,
-        /// Time at which its host last said so.
+        /// When its host last confirmed it.
         read: Timestamp,
         /// Digest of what was consented to.
         consented: Digest,

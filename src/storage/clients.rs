@@ -1,4 +1,4 @@
-//! The table of OAuth clients. Knows nothing of registration rules; it counts clients without consent and evicts them.
+//! The table of OAuth clients. It counts clients without consent and evicts them; the registration rules are elsewhere.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const MAX_EVICTIONS: usize = 64;
 /// Precision of the time of the last registration: a client that registers repeatedly is not written each time.
 const RENEWED_EVERY: Duration = Duration::from_mins(1);
 
-/// Origin of a client that registered itself, and of one that the operator registered.
+/// Origin of a client that registered itself, as opposed to one registered by the operator.
 const REGISTERED: &str = "registered";
 const OPERATOR: &str = "operator";
 
@@ -42,14 +42,13 @@ pub struct UnusedLimits {
     pub clients: i64,
     /// Maximum bytes ([`Client::stored_bytes`]).
     pub bytes: i64,
-    /// Time after a registration in which a client is never evicted.
+    /// After a registration, a client is never evicted for this long.
     pub protected: Duration,
 }
 
 /// Outcome of a registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RegistrationOutcome {
-    /// Added.
     Added,
     /// A public client with the same registration exists: its id and time of creation.
     Known(ClientId, Timestamp),
@@ -145,7 +144,7 @@ impl ClientTable<'_> {
         Ok(RegistrationOutcome::Full(oldest.map_or(now, moment) + limits.protected))
     }
 
-    /// Adds a client of the operator: it counts as one that somebody consented to, so that it stays.
+    /// Adds a client of the operator. It counts as having a consent, so that it stays.
     pub async fn add_by_operator(&self, client: &Client) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
         let origin = RowOrigin {

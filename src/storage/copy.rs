@@ -12,7 +12,7 @@ use super::{
     database::{Database, Engine, StorageError},
 };
 
-/// The tables, each after those that it refers to, and the order of its rows. Triggers keep the others, and replicas add
+/// The tables, each after the tables it refers to, and the order of its rows. Triggers fill the rest, and replicas add
 /// themselves.
 const TABLES: &[(&str, &str)] = &[
     ("gateway", "name"),

@@ -1,4 +1,4 @@
-//! The table of data keys: one for each user, sealed under the master key. Knows nothing of what they seal.
+//! The table of data keys: one for each user, sealed under the master key.
 
 use super::database::{Database, StorageError};
 use crate::support::Timestamp;

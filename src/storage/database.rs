@@ -47,9 +47,7 @@ pub enum StorageError {
     /// The file cannot be created, or its mode cannot be set.
     #[error("the database file {path} cannot be opened: {source}")]
     File {
-        /// The file.
         path: String,
-        /// Why.
         source: std::io::Error,
     },
     /// A newer program has changed the schema.
@@ -60,10 +58,9 @@ pub enum StorageError {
     Newer {
         /// The first migration that is unknown here.
         found: i64,
-        /// The last one that is known.
+        /// The last migration known to this version.
         known: i64,
     },
-    /// The migrations failed.
     #[error("the database schema cannot be brought up to date: {0}")]
     Migration(#[from] MigrateError),
     /// No connection could be opened in time.
@@ -78,7 +75,6 @@ pub enum StorageError {
          needs it"
     )]
     NoSharedMemory,
-    /// A query failed.
     #[error("the database query failed: {0}")]
     Query(#[source] sqlx::Error),
     /// The server did not answer.
@@ -90,9 +86,7 @@ pub enum StorageError {
     /// A row has a value that the gateway never writes.
     #[error("the database is inconsistent: table {table}, column {column}")]
     Inconsistent {
-        /// The table.
         table: &'static str,
-        /// The column.
         column: &'static str,
     },
 }
@@ -248,7 +242,7 @@ fn of_disk(error: &sqlx::Error) -> Option<StorageError> {
         return None;
     }
     match &*error.code()? {
-        // SQLITE_FULL, and SQLITE_IOERR_SHMSIZE of the memory beside a file
+        // SQLITE_FULL, and SQLITE_IOERR_SHMSIZE of the shared memory of a file
         "13" | "4874" => Some(StorageError::DiskFull),
         // SQLITE_IOERR_SHMMAP
         "5386" => Some(StorageError::NoSharedMemory),
@@ -260,7 +254,6 @@ fn of_disk(error: &sqlx::Error) -> Option<StorageError> {
 enum Code<'a> {
     /// The primary result code.
     Sqlite(u32),
-    /// SQLSTATE.
     PostgreSql(&'a str),
 }
 

@@ -1,4 +1,4 @@
-//! The table of devices that wait for a person (RFC 8628). Knows nothing of the form of codes.
+//! The table of devices that wait for a person (RFC 8628).
 
 use super::{
     NewRefreshToken,
@@ -121,7 +121,7 @@ impl DeviceAuthorizationTable<'_> {
         Ok(done.rows_affected() > 0)
     }
 
-    /// The device with this device code, whatever became of it.
+    /// The device with this device code, in any state.
     pub async fn lookup(&self, device: &Digest) -> Result<Option<DeviceRow>, StorageError> {
         let row: Option<StoredDevice> = sqlx::query_as("SELECT * FROM device_authorizations WHERE device = $1")
             .bind(device.as_bytes().as_slice())
@@ -203,8 +203,8 @@ impl DeviceAuthorizationTable<'_> {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Marks a device as one that has its tokens, and adds its refresh token, if any. Returns false, without changes,
-    /// if it has them already or the grant is revoked: only one of two concurrent calls succeeds.
+    /// Marks a device as having its tokens, and adds its refresh token, if any. Returns false, without changes, if it
+    /// already has them or the grant is revoked: only one of two concurrent calls succeeds.
     pub async fn redeem(
         &self,
         device: &Digest,

@@ -1,5 +1,4 @@
-//! Deletion of expired rows in the tables of the authorization server. Knows nothing of clients and sessions, whose
-//! tables delete their own rows.
+//! Deletion of expired rows in the tables of the authorization server. Clients and sessions delete their own rows.
 
 use std::time::Duration;
 
@@ -9,8 +8,8 @@ use super::{
 };
 use crate::support::Timestamp;
 
-/// Statements that delete rows, and the time for which each row is kept after its own. The condition is there twice: a row
-/// that another process changes meanwhile is looked at again.
+/// Statements that delete rows, and how long each row is kept after its expiry. The condition is there twice, to check
+/// a row again that another process changes in the meantime.
 const EXPIRED: &[(&str, Duration)] = &[
     (
         "DELETE FROM transactions WHERE id IN (
@@ -130,7 +129,6 @@ impl ExpiredRows<'_> {
         Ok(found.is_some())
     }
 
-    /// Deletes this many.
     async fn delete_grants_without_tokens(&self, now: Timestamp, grants: i64) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
         for statement in [

@@ -1,4 +1,4 @@
-//! The database file and its lock. Knows nothing of the content.
+//! The database file and its lock.
 
 use std::{
     fs::{File, OpenOptions},

@@ -1,4 +1,4 @@
-//! The table of grants. Knows nothing of tokens.
+//! The table of grants.
 
 use sqlx::{AnyConnection, FromRow, Row as _, any::AnyRow};
 
@@ -67,7 +67,7 @@ impl FromRow<'_, AnyRow> for NamedGrantRow {
 pub struct GrantTable<'a>(pub(super) &'a Database);
 
 impl GrantTable<'_> {
-    /// The grant of a client that nobody consents to: a live one with the same account, endpoint and scopes that lasts
+    /// The grant of a client that needs no consent: a live grant with the same account, endpoint and scopes that lasts
     /// until `until`, else `grant`, which is added.
     pub async fn reuse_or_add(&self, grant: &Grant, until: Timestamp) -> Result<Grant, StorageError> {
         let mut change = self.0.change().await?;
@@ -240,7 +240,7 @@ pub(super) async fn revoke_of_client(
 ///
 /// # Errors
 ///
-/// [`StorageError::Ended`] if the user or the key of the grant has ended meanwhile.
+/// [`StorageError::Ended`] if the user or the key of the grant has ended in the meantime.
 pub(super) async fn insert(change: &mut AnyConnection, grant: &Grant) -> Result<Option<Digest>, StorageError> {
     let grant = &for_newest_key(change, grant).await?;
     refuse_ended(change, grant).await?;
@@ -278,7 +278,7 @@ pub(super) async fn insert(change: &mut AnyConnection, grant: &Grant) -> Result<
     Ok(network.as_deref().and_then(Digest::from_slice))
 }
 
-/// Refuses a grant by what has ended since the person was asked: nothing new is made for a user who leaves.
+/// Refuses a grant if its user or key has ended since the person was asked: a user who leaves gets nothing new.
 async fn refuse_ended(change: &mut AnyConnection, grant: &Grant) -> Result<(), StorageError> {
     let live: Option<i64> = sqlx::query_scalar(
         "SELECT 1 FROM api_keys JOIN users ON users.id = api_keys.user_id

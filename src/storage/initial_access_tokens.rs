@@ -1,4 +1,4 @@
-//! The table of initial access tokens. Knows nothing of registrations.
+//! The table of initial access tokens.
 
 use super::{
     columns::columns,
@@ -26,7 +26,7 @@ columns! {
 pub struct InitialAccessTokenTable<'a>(pub(super) &'a Database);
 
 impl InitialAccessTokenTable<'_> {
-    /// Adds a token, of which only the digest is stored.
+    /// Adds a token. Only its digest is stored.
     pub async fn add(&self, token: &InitialAccessToken, digest: &Digest) -> Result<(), StorageError> {
         sqlx::query(
             "INSERT INTO initial_access_tokens (id, name, digest, created, expires, uses) VALUES ($1, $2, $3, $4, $5, $6)",

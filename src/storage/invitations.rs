@@ -1,4 +1,4 @@
-//! The table of invitations. Knows nothing of the form of their secrets and of pages.
+//! The table of invitations.
 
 use std::time::Duration;
 
@@ -44,11 +44,9 @@ columns! {
 /// Outcome of a new invitation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InvitationAddition {
-    /// It is there.
     Added,
     /// Its inviter has too many.
     TooMany,
-    /// Its user exists.
     UserExists,
     /// Its user does not exist, or is disabled.
     NoSuchUser,
@@ -74,7 +72,7 @@ pub struct LinkedKey<'a> {
 pub struct InvitationTable<'a>(pub(super) &'a Database);
 
 impl InvitationTable<'_> {
-    /// Adds an invitation; only a link has a digest. One that gives administration ends those before it that do.
+    /// Adds an invitation; only a link has a digest. An invitation that gives administration ends earlier ones that do.
     pub async fn add(
         &self,
         invitation: &Invitation,
@@ -110,8 +108,8 @@ impl InvitationTable<'_> {
         Ok(InvitationAddition::Added)
     }
 
-    /// The first invitation of a gateway: none is added once there was a key, or while another one that gives administration is
-    /// open. Returns true if it was added.
+    /// The first invitation of a gateway: added only if there was never a key, and no other invitation for
+    /// administration is open. Returns true if it was added.
     pub async fn add_first(&self, invitation: &Invitation, digest: &Digest) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
         let keys: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM api_keys").fetch_one(&mut *change).await?;
@@ -170,8 +168,8 @@ impl InvitationTable<'_> {
         Ok(true)
     }
 
-    /// The rules that let a person in with this address. Those that nobody has accepted are this person's from now on; with them
-    /// returns which these are.
+    /// The rules that let in a person with this address. Rules not accepted before are this person's from now on; the
+    /// result marks them.
     pub async fn take_rules(
         &self,
         (issuer, subject): (&str, &str),
@@ -244,7 +242,7 @@ impl InvitationTable<'_> {
         rows.into_iter().map(InvitationRow::read).collect()
     }
 
-    /// Revokes an invitation that waits, or a rule, with the login of the account that it let in. `None` if there is none.
+    /// Revokes a waiting invitation, or a rule, with the login of the account that it let in. `None` if there is none.
     pub async fn revoke(&self, id: &InvitationId, now: Timestamp) -> Result<Option<Invitation>, StorageError> {
         let mut change = self.0.change().await?;
         let row: Option<InvitationRow> = sqlx::query_as("SELECT * FROM invitations WHERE id = $1")
@@ -259,12 +257,12 @@ impl InvitationTable<'_> {
     }
 }
 
-/// A rule that lets a person in.
+/// A rule that lets the person in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TakenRule {
     /// The rule.
     pub rule: Invitation,
-    /// True if nobody had accepted it before.
+    /// True if it was not accepted before.
     pub is_new: bool,
 }
 
@@ -365,7 +363,7 @@ async fn refusal(
     Ok(match (user, link.invitee) {
         (Some((None,)), Invitee::Existing) | (None, Invitee::New) => None,
         (None, Invitee::Existing) | (Some((Some(_),)), _) => Some(InvitationAddition::NoSuchUser),
-        // the owner of a gateway that nobody administers
+        // the owner of a gateway without an administrator
         (Some((None,)), Invitee::New) if invitation.rights.admin => None,
         (Some((None,)), Invitee::New) => Some(InvitationAddition::UserExists),
     })

@@ -1,5 +1,4 @@
-//! Changes of keys and accounts: rights, expiry, the confirmation of an account by its provider, revocation. Knows nothing of how
-//! keys are created.
+//! Changes of keys and accounts: rights, expiry, the confirmation of an account by its provider, revocation.
 
 use sqlx::AnyConnection;
 

@@ -1,4 +1,4 @@
-//! Rotation of API keys. Knows nothing of how keys are created.
+//! Rotation of API keys.
 
 use super::{api_keys, api_keys::KeyTable, database::StorageError, revocations};
 use crate::{

@@ -1,4 +1,4 @@
-//! Counts of rate limits that all gateways on one database share. Knows nothing of the limits.
+//! Counts of rate limits that all gateways on one database share.
 
 use super::database::{Database, StorageError};
 use crate::support::{Digest, Timestamp};

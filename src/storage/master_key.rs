@@ -1,4 +1,4 @@
-//! Everything that is sealed under the master key, wherever it is stored. Knows nothing of the key and of cryptography.
+//! Everything that is sealed under the master key, in any table.
 
 use sqlx::{Any, Transaction};
 

@@ -1,4 +1,4 @@
-//! MCP sessions of legacy clients, so that they survive a restart. Knows nothing of their calls.
+//! MCP sessions of legacy clients, so that they survive a restart.
 //!
 //! The row of a session that is its connection, as over HTTP+SSE, is what is known of its client when that comes back.
 
@@ -70,7 +70,7 @@ pub enum McpSessionWrite {
     Change(Digest, McpSessionState),
     /// The same for a session that goes on: its row is written again if it is gone.
     Keep(Box<McpSession>),
-    /// Leaves a session to whoever needs it next.
+    /// Leaves a session to the next replica that needs it.
     GiveUp(Digest),
     /// Deletes a session, if there is a row.
     Delete(Digest),
@@ -117,7 +117,7 @@ impl McpSessionTable<'_> {
         }
     }
 
-    /// The session of this digest; `None` if there is none or it ended.
+    /// The session of this digest; `None` if it is unknown or ended.
     pub async fn lookup(&self, digest: &Digest) -> Result<Option<McpSession>, StorageError> {
         let row = sqlx::query("SELECT * FROM mcp_sessions WHERE digest = $1")
             .bind(digest.as_bytes().as_slice())
@@ -157,8 +157,9 @@ impl McpSessionTable<'_> {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Deletes the idle sessions of the replica `by` and those that no replica has; those of others only if they are not in
-    /// use for certain. A clock that is ahead of the database's deletes only what is its own too early. Returns their number.
+    /// Deletes the idle sessions of the replica `by`, and sessions that no replica has; sessions of others only if they
+    /// are certainly not in use. A clock ahead of the database's deletes only its own sessions too early. Returns their
+    /// number.
     pub async fn delete_idle(&self, by: ReplicaNumber, since: InactiveSince) -> Result<u64, StorageError> {
         let now = self.relaxed.engine.now();
         let seen = format!("(last_seen + CASE WHEN $4 > {now} THEN $4 - {now} ELSE 0 END)");
@@ -183,7 +184,7 @@ async fn run(write: &McpSessionWrite, by: ReplicaNumber, connection: &mut AnyCon
     match write {
         McpSessionWrite::Add(session) => add(session, connection).await,
         McpSessionWrite::Change(digest, state) => change((digest, state), by, connection).await,
-        // the rows of connections are bounded: one that left for another does not come back
+        // the rows of connections are bounded: a row evicted for another does not come back
         McpSessionWrite::Keep(session) if is_connection(session) => {
             change((&session.digest, &session.state), by, connection).await
         }

@@ -29,8 +29,8 @@ const NEW: &str = "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL";
 /// Settings of each connection to a file. None takes the lock of the database. The log of a large change does not stay large.
 const DURABLE: &str = "PRAGMA journal_mode = WAL; PRAGMA journal_size_limit = 16777216; PRAGMA synchronous = FULL";
 const RELAXED: &str = "PRAGMA journal_mode = WAL; PRAGMA journal_size_limit = 16777216; PRAGMA synchronous = NORMAL";
-/// Those of the connection that deletes what has expired. It writes the log back into the file before a commit that somebody waits
-/// for has to.
+/// For the connection that deletes expired rows. It checkpoints the log into the file early, so that a commit that a
+/// request waits for need not.
 const PURGING: &str = "PRAGMA journal_mode = WAL; PRAGMA journal_size_limit = 16777216; PRAGMA synchronous = NORMAL; \
                        PRAGMA wal_autocheckpoint = 250";
 
@@ -49,8 +49,8 @@ impl Storage {
     /// Opens the SQLite database at `path`: creates a missing file with mode 0600, enables WAL mode and foreign keys,
     /// waits up to 5 s for a lock, and runs the migrations.
     ///
-    /// A commit is on the disk when it returns, but for those of MCP sessions and of purges: they survive the end of the process in
-    /// whatever way, not that of the machine. A client whose session is gone opens another.
+    /// A commit is on the disk when it returns, except for commits of MCP sessions and of purges: these survive any end
+    /// of the process, but not of the machine. A client whose session is gone opens another.
     pub async fn open(path: &Path) -> Result<Self, StorageError> {
         let (_lock, is_new) = prepare(path.to_owned()).await?;
         let url = file_url(path)?;
@@ -86,7 +86,7 @@ impl Storage {
         Ok(Self { database, mcp_sessions, rounds, purges })
     }
 
-    /// Opens the SQLite database at `path` for a look: one that is missing is not created, and no migration runs.
+    /// Opens the SQLite database at `path` for inspection: a missing one is not created, and no migration runs.
     pub async fn open_as_is(path: &Path) -> Result<Self, StorageError> {
         let url = file_url(path)?;
         let pool = AnyPoolOptions::new().max_connections(1);
@@ -99,12 +99,13 @@ impl Storage {
         Ok(Self::of_one(Database::connect(pool, (Engine::PostgreSql, url), LIMITED).await?))
     }
 
-    /// True if the migrations have run, in whatever version, or if the database does not answer now.
+    /// True if the migrations of any version have run, or if the database does not answer now.
     pub async fn has_tables(&self) -> bool {
         self.gateway_values().lookup("any").await.map_or_else(|error| error.is_busy(), |_| true)
     }
 
-    /// Copies the database into a new file for this user alone, as it is at one moment. Only for a database in a file.
+    /// Copies the database, as of one moment, into a new file that only this user can read. Only for a database in a
+    /// file.
     pub async fn copy_into_file(&self, path: &Path) -> Result<(), StorageError> {
         let name = path.display().to_string();
         let failed = |source: io::Error| StorageError::File { path: name.clone(), source };

@@ -1,4 +1,4 @@
-//! The tables of logins through OpenID providers (`UP-14`). Knows nothing of tokens.
+//! The tables of logins through OpenID providers (`UP-14`).
 
 use sqlx::AnyConnection;
 
@@ -26,7 +26,7 @@ pub struct BoundLogin {
     pub issuer: String,
     /// The provider's refresh token, sealed.
     pub refresh_token: Vec<u8>,
-    /// Time at which the provider is asked next.
+    /// When the provider is asked next.
     pub due: Timestamp,
 }
 

@@ -1,4 +1,4 @@
-//! The table of refresh tokens: families with successor links. Knows nothing of the grace period.
+//! The table of refresh tokens: families with successor links.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
 
 /// Refresh tokens kept for one grant, the newest. Reuse of an older one is refused, but not detected as reuse.
 const MAX_FAMILY: i64 = 1000;
-/// Time for which a withdrawn token is kept: the maximum life of an access token issued with it.
+/// A withdrawn token is kept for this long: the maximum life of an access token issued with it.
 const WITHDRAWN_KEPT: Duration = Duration::from_hours(24);
 
 /// A refresh token, found by its digest.
@@ -34,7 +34,7 @@ pub struct RefreshTokenRow {
     pub rotated: Option<Timestamp>,
     /// Digest of its successor, and the successor sealed under a key derived from this token.
     pub successor: Option<(Digest, Vec<u8>)>,
-    /// Time at which it was replaced as a successor that nobody received.
+    /// When it was replaced because the client never received its successor.
     pub withdrawn: Option<Timestamp>,
 }
 

@@ -1,5 +1,5 @@
-//! Replicas and their leases. The database's clock stamps each renewal; whoever watches a lease measures its length with a
-//! clock of their own, so that no step of any clock ends one.
+//! Replicas and their leases. The database's clock stamps each renewal; watchers measure a lease's length with their
+//! own clock, so that no clock step ends a lease.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub struct ReplicaRow {
     pub renewal: LeaseRenewal,
     /// Its clock at that renewal; `None` if it does not tell.
     pub clock: Option<ClockDifference>,
-    /// True for the one at which the servers run that all share.
+    /// True for the replica that runs the shared servers.
     pub is_home: bool,
 }
 

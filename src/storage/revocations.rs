@@ -1,4 +1,4 @@
-//! Revocations in order, for all processes on the same database. Knows nothing of streams.
+//! Revocations in order, for all processes on the same database.
 
 use sqlx::{Any, AnyConnection, Executor};
 
@@ -65,7 +65,7 @@ impl RevocationTable<'_> {
         Ok(found > 0)
     }
 
-    /// Number of the newest revocation; 0 if there is none.
+    /// Number of the newest revocation, or 0.
     pub async fn newest(&self) -> Result<i64, StorageError> {
         Ok(sqlx::query_scalar("SELECT coalesce(max(sequence), 0) FROM revocations").fetch_one(&self.0.pool).await?)
     }

@@ -1,5 +1,4 @@
-//! The last server information of each backend (`initialize` or `server/discover` result). Knows nothing of its
-//! meaning.
+//! The last server information of each backend (`initialize` or `server/discover` result).
 
 use super::database::{Database, StorageError};
 use crate::{model::BackendId, support::Digest};

@@ -1,4 +1,4 @@
-//! The table of signing keys (`OA-101`). Knows nothing of cryptography and of when a key is in use.
+//! The table of signing keys (`OA-101`).
 
 use super::{
     database::{Database, StorageError, moment},
@@ -31,7 +31,7 @@ type StoredKey = (String, String, String, Vec<u8>, i64, Option<i64>);
 pub struct SigningKeyTable<'a>(pub(super) &'a Database);
 
 impl SigningKeyTable<'_> {
-    /// All signing keys, in the order in which they sign.
+    /// All signing keys, in signing order.
     pub async fn list(&self) -> Result<Vec<SigningKeyRow>, StorageError> {
         let rows: Vec<StoredKey> = sqlx::query_as(
             "SELECT kid, x, y, sealed, signs_from, withdrawn FROM signing_keys ORDER BY signs_from, created, kid",
@@ -49,8 +49,8 @@ impl SigningKeyTable<'_> {
         Ok(rows.into_iter().map(row).collect())
     }
 
-    /// Adds a key behind the last one, which has the id `last`. Returns false, and adds nothing, if another process
-    /// added one meanwhile.
+    /// Adds a key after the last one, which must have the id `last`. Returns false, and adds nothing, if another
+    /// process added one first.
     pub async fn add_behind(
         &self,
         last: Option<&str>,

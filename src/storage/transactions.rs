@@ -1,4 +1,4 @@
-//! The table of pending authorization requests, after the login. Knows nothing of their content.
+//! The table of pending authorization requests, after the login.
 
 use sqlx::AnyConnection;
 
@@ -95,7 +95,7 @@ pub struct TransactionTable<'a>(pub(super) &'a Database);
 impl TransactionTable<'_> {
     /// Adds a request, or moves an undecided one of the same user to another browser session. Deletes the oldest of
     /// more than 16 requests of this browser session, and of more than 64 of this user. Returns false, without changes,
-    /// if the request is already decided or another user added it.
+    /// if the request is already decided or another user's.
     pub async fn add(&self, row: &TransactionRow) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
         let insert = "INSERT INTO transactions (id, browser, user_id, request, expires) VALUES ($1, $2, $3, $4, $5)
@@ -146,7 +146,7 @@ impl TransactionTable<'_> {
         Ok(row.map(TransactionColumns::read))
     }
 
-    /// The user for whom the request of this id is.
+    /// The user of the request with this id.
     pub async fn user(&self, id: &Digest) -> Result<Option<UserId>, StorageError> {
         let select = "SELECT user_id FROM transactions WHERE id = $1";
         let user: Option<String> =
@@ -217,7 +217,7 @@ impl TransactionColumns {
     fn read(self) -> FoundTransaction {
         let decided = self.decided.map(|at| StoredDecision {
             at: moment(at),
-            // one of an earlier version says neither
+            // a row of an earlier version has neither
             decision: self.decision.unwrap_or_default(),
             outcome: self.outcome.unwrap_or_default(),
         });

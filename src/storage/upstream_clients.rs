@@ -1,5 +1,5 @@
 //! The tables of the gateway's registrations at authorization servers, and of the authorization requests that browsers
-//! are sent there with. Knows nothing of their content, which is sealed.
+//! take there. Their content is sealed.
 
 use super::database::{Database, StorageError};
 use crate::{

@@ -1,5 +1,5 @@
-//! The tables of users' tokens at protected servers, and of deleted ones that are still to be revoked there. Knows
-//! nothing of their content, which is sealed.
+//! The tables of users' tokens at protected servers, and of deleted tokens still to be revoked there. Their content is
+//! sealed.
 
 use super::{
     database::{Database, StorageError, moment},
@@ -112,7 +112,7 @@ impl UpstreamTokenTable<'_> {
         Ok(())
     }
 
-    /// Replaces refreshed tokens. Returns false, without changes, if they were replaced or deleted meanwhile.
+    /// Replaces refreshed tokens. Returns false, without changes, if they were replaced or deleted in the meantime.
     pub async fn replace(&self, row: &UpstreamTokenRow) -> Result<bool, StorageError> {
         let done = sqlx::query(
             "UPDATE upstream_tokens SET scope = $1, sealed = $2, version = version + 1
@@ -227,7 +227,7 @@ impl UpstreamTokenTable<'_> {
 // === impl WithdrawnTokenRow ===
 
 impl WithdrawnTokenRow {
-    /// True if nobody has looked at them yet.
+    /// True if they were not examined yet.
     pub const fn is_new(&self) -> bool {
         self.attempts == 0 || self.attempts == ENDED_ELSEWHERE
     }

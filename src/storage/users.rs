@@ -1,4 +1,4 @@
-//! Users: who has keys and grants, and whether the operator lets them in. Knows nothing of what they do.
+//! Users: the owners of keys and grants, and whether the operator lets them in.
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row as _};
 
@@ -78,7 +78,7 @@ impl UserTable<'_> {
     /// that was; `None` if there is no such user.
     pub async fn delete(&self, user: &UserId, now: Timestamp) -> Result<Option<EndedUser>, StorageError> {
         let mut change = self.0.change().await?;
-        // first, so that nothing new is made for the user meanwhile
+        // first, so that the user gets nothing new in the meantime
         let done = sqlx::query("UPDATE users SET deleted = $1, disabled = $1 WHERE id = $2 AND deleted IS NULL")
             .bind(now.as_millis())
             .bind(user.as_str())
@@ -115,15 +115,15 @@ impl UserTable<'_> {
         Ok(change.commit().await?)
     }
 
-    /// The time at which a user came to be; `None` if there is none.
+    /// When a user was created; `None` for an unknown user.
     pub async fn created(&self, user: &UserId) -> Result<Option<Timestamp>, StorageError> {
         let created = "SELECT created FROM users WHERE id = $1 AND deleted IS NULL";
         let created: Option<i64> = sqlx::query_scalar(created).bind(user.as_str()).fetch_optional(&self.0.pool).await?;
         Ok(created.map(moment))
     }
 
-    /// Deletes what is sealed for users all of whose API keys have ended, one of them since then: tokens at servers, and
-    /// secrets.
+    /// Deletes the sealed data of users whose API keys have all ended, at least one of them since then: tokens at
+    /// servers, and secrets.
     pub async fn delete_sealed_of_ended(&self, since: Timestamp, now: Timestamp) -> Result<(), StorageError> {
         for table in ["upstream_tokens", "user_secrets"] {
             // a statement that writes takes the lock of the database, also if there is nothing to write
