@@ -1,10 +1,10 @@
-//! Verdicts on servers and endpoints: who sees which, and how far. The gate, consent, the pages and the gateway ask here, each for
-//! its own subject. A rule about whole servers goes here; what a caller may use at a server it sees is decided by
-//! `gateway::access`. Knows nothing of tools and messages.
+//! Verdicts on servers and endpoints: who sees which, and how far. The gate, consent, the pages and the gateway ask
+//! here, each for its own subject. Rules about whole servers belong here; `gateway::access` decides about the parts of
+//! a visible server.
 
 use super::{Access, AllowedBackends, BackendId, Groups, Rights, Scope, Scopes, Target, UserId};
 
-/// Somebody who sees and uses servers: a user, within the rights of a credential.
+/// A party that sees and uses servers: a user, within the rights of a credential.
 #[derive(Debug, Clone, Copy)]
 pub struct AccessSubject<'a> {
     /// The user.
@@ -13,7 +13,7 @@ pub struct AccessSubject<'a> {
     pub rights: &'a Rights,
 }
 
-/// The endpoints at which a server is looked for.
+/// The endpoints where a server is searched.
 #[derive(Debug, Clone, Copy)]
 pub enum AccessPlace<'a> {
     /// The server's own endpoint and the merged one.
@@ -22,14 +22,14 @@ pub enum AccessPlace<'a> {
     Group(&'a BackendId),
     /// This endpoint, which need not have the server.
     At(&'a Target, &'a Groups),
-    /// Every endpoint that has the server: one of them is enough.
+    /// Every endpoint that has the server. Any one is enough.
     Anywhere(&'a Groups),
 }
 
 /// The verdict on a server. Of two, the greater allows more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ServerVerdict {
-    /// To this subject the server is like one that does not exist.
+    /// To this subject the server looks the same as one that does not exist.
     Hidden,
     /// The subject sees the server, and may use this much of it.
     Visible(Access),
@@ -38,7 +38,6 @@ pub enum ServerVerdict {
 /// The verdict on the state of a server, which pages show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateVerdict {
-    /// As [`ServerVerdict::Hidden`].
     Hidden,
     /// Its state, without reasons and output, which may name files and hosts.
     StateAlone,
@@ -51,7 +50,7 @@ pub enum StateVerdict {
 pub enum EndpointVerdict {
     /// The subject may use it.
     Open,
-    /// The scopes of the credential do not name it: those of another login might.
+    /// The scopes of the credential do not name it; another login's might.
     BeyondScopes,
     /// The rights do not reach it: another login would not help.
     BeyondRights,
@@ -124,7 +123,7 @@ impl AccessSubject<'_> {
         }
     }
 
-    /// Those of the scopes that this subject may grant to an app: administration only if it has that right (`OA-67`).
+    /// The scopes of `scopes` that this subject may grant to an app: administration only with that right (`OA-67`).
     pub fn grantable(self, scopes: &Scopes) -> Scopes {
         let is_own = |scope: &&Scope| self.rights.admin || **scope != Scope::Admin;
         scopes.iter().filter(is_own).cloned().collect()

@@ -1,4 +1,4 @@
-//! Networks from which a key may be used (`OA-126`). Knows nothing of keys, and of how the address of a client is found.
+//! Networks from which a key may be used (`OA-126`).
 
 use std::{fmt, net::IpAddr, str::FromStr, sync::Arc};
 

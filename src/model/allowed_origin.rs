@@ -1,4 +1,4 @@
-//! Origins whose pages may call MCP endpoints: one, or those of all names below one.
+//! Origins whose pages may call MCP endpoints: a single one, or all names below one.
 
 use url::{Host, Url};
 
@@ -7,9 +7,8 @@ use url::{Host, Url};
 pub enum AllowedOrigin {
     /// This one, as it is serialized (RFC 6454 6.2): that of a site, an extension or an app.
     Exact(String),
-    /// Those of all names below a registrable one.
+    /// The origins of all names below a registrable one.
     Below {
-        /// `http` or `https`.
         scheme: String,
         /// The name that they end with, after a dot.
         name: String,
@@ -47,7 +46,7 @@ impl AllowedOrigin {
         origin.map(Self::Exact).ok_or_else(|| FORM.to_owned())
     }
 
-    /// True if pages at this address are of the origin, or of one of them.
+    /// True if pages at this address have this origin, or one of these.
     pub fn has(&self, page: &Url) -> bool {
         match self {
             Self::Exact(origin) => serialized(page).as_ref() == Some(origin),
@@ -67,7 +66,7 @@ fn is_bare(url: &Url) -> bool {
     is_of_nobody && url.path().len() <= 1 && url.query().is_none() && url.fragment().is_none()
 }
 
-/// The origin of an address with a host. Those of schemes that browsers and apps add are written as they write them.
+/// The origin of an address with a host. Schemes added by browsers and apps are written their way.
 fn serialized(url: &Url) -> Option<String> {
     let host = url.host_str().filter(|host| !host.is_empty())?;
     let origin = url.origin();

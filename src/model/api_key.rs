@@ -1,7 +1,6 @@
-//! API keys as records: what a grant, a browser session and a verified credential rest on. Knows nothing of their
-//! secret part.
+//! API keys as records: what a grant, a browser session and a verified credential rest on.
 //!
-//! A record is an API key, which has a secret, or a [`KeyAccount`], whose holder somebody else vouches for. Rights, user,
+//! A record is an API key, which has a secret, or a [`KeyAccount`], whose holder someone else verifies. Rights, user,
 //! expiry, revocation, usage, lists and pages are the same for all.
 //!
 //! To add a kind of account, add a variant of [`KeyAccount`], and its line in [`KeyAccount::columns`],
@@ -32,7 +31,7 @@ pub enum Direct {
 pub enum KeyKind {
     /// By the key's secret: an API key.
     Secret(Direct),
-    /// By somebody else: nothing can be presented for it.
+    /// A login verified elsewhere: no credential can be presented for it.
     Account(KeyAccount),
 }
 
@@ -48,7 +47,6 @@ pub enum KeyAccount {
     },
     /// The service account of a client, which authenticates at the token endpoint (`OA-144`).
     Service {
-        /// The client.
         client: ClientId,
     },
 }
@@ -76,7 +74,7 @@ pub struct ApiKey {
     pub last_used: Option<Timestamp>,
     /// Time of revocation.
     pub revoked: Option<Timestamp>,
-    /// Time at which the operator disabled its user.
+    /// When the operator disabled its user.
     pub disabled: Option<Timestamp>,
     /// Rotation, if it was rotated.
     pub rotated: Option<Rotated>,
@@ -87,7 +85,7 @@ pub struct ApiKey {
 /// Whom the rights of a key are from, for people.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyHistory {
-    /// Giver, such as `operator ann` or `an invitation of bob`; earlier versions noted nobody.
+    /// Giver, such as `operator ann` or `an invitation of bob`; earlier versions did not note the giver.
     pub given_by: Option<String>,
     /// Time of their last change.
     pub changed: Option<Timestamp>,
@@ -111,7 +109,6 @@ pub struct KeyChange {
 pub enum KeyEnd {
     /// It does not expire.
     Never,
-    /// At this time.
     At(Timestamp),
 }
 
@@ -133,7 +130,7 @@ pub struct NewKey {
     pub user: Option<UserId>,
     /// Rights.
     pub rights: Rights,
-    /// True if it may stand in for a token.
+    /// True if it may be used in place of a token.
     pub direct: Direct,
     /// Expiry.
     pub expires: Option<Timestamp>,
@@ -161,7 +158,7 @@ pub struct NewAccount {
 /// Request to rotate a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRotation {
-    /// Time for which both keys are valid.
+    /// How long both keys are valid.
     pub overlap: Duration,
     /// User of the new key.
     pub user: RotatedUser,
@@ -176,7 +173,6 @@ pub enum RotatedUser {
     Same,
     /// The new key itself: it leaves the user of the old one.
     Own,
-    /// This user.
     Named(UserId),
 }
 

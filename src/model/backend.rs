@@ -1,4 +1,4 @@
-//! Configuration of one backend. Knows nothing of files and of running processes.
+//! Configuration of one backend.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -28,17 +28,16 @@ pub enum Share {
 pub enum OnLoss {
     /// Continues with a new backend session.
     Reinit,
-    /// Ends with 404.
     End,
 }
 
-/// The replicas at which a backend runs, where several gateways share a database.
+/// The replicas that run a backend, where several gateways share a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServerHome {
-    /// Each has one of its own.
+    /// Each replica runs its own.
     Each,
-    /// One, to which the others carry what is for it: the server keeps state for several clients.
+    /// One runs it, and the others carry messages to it: the server keeps state for several clients.
     One,
 }
 
@@ -46,7 +45,6 @@ pub enum ServerHome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EraChoice {
-    /// Detected at start.
     Auto,
     /// Stateless requests (2026-07-28).
     Modern,
@@ -73,17 +71,17 @@ config_keys! {
         /// Sharing of a session, and of a command a process: each client session has its own, each user, or all.
         /// Clients without sessions count by user.
         ///
-        /// With `"session"`, the process that was asked for the lists in a client's name serves its first session,
-        /// unless it has sent something of its own meanwhile.
+        /// With `"session"`, the process that delivered the lists in a client's name serves its first session, unless
+        /// it has sent messages of its own in the meantime.
         share: Share = choice("session" => Share::Session, "user" => Share::User, "all" => Share::All);
-        /// [Replicas](deployment.md#replicas) that run it: each one of its own, or one for all, which is succeeded when
-        /// it ends.
+        /// [Replicas](deployment.md#replicas) that run it: each its own, or one for all. If that one ends, another
+        /// takes over.
         ///
         /// For a server that keeps state for several clients, or may run only once. The endpoints that have such a
         /// server are served by that replica. Without `[replica]` it has no effect.
         home: ServerHome = choice("each" => ServerHome::Each, "one" => ServerHome::One);
-        /// If the server's session or process is lost: the client goes on with a fresh one and is told, or its session
-        /// ends.
+        /// If the server's session or process is lost: the client goes on with a fresh one and gets a notice, or its
+        /// session ends.
         on_loss: OnLoss = choice("reinit" => OnLoss::Reinit, "end" => OnLoss::End);
         /// Servers of 2026-07-28 are modern, others legacy; `"auto"` detects it.
         ///
@@ -113,8 +111,8 @@ config_keys! {
         );
         /// Time for a start, up to the end of the handshake.
         start_timeout: Duration = duration(60 s, 1 s to 1 h);
-        /// Silence of a process that is asked for its era, before it is given up: after it refused the handshake, or at
-        /// a start after one without an answer.
+        /// How long a process may stay silent when its era is probed, before it is given up: after it refused the
+        /// handshake, or at a start after one without an answer.
         probe_timeout: Duration = duration(10 s, 100 ms to 1 h);
         /// Silence in a call before it fails.
         call_timeout: Duration = duration(10 m, 1 s to 1 d);
@@ -152,36 +150,38 @@ config_keys! {
         ///
         /// It ends when the server reports progress by itself.
         heartbeat: Option<Duration> = interval(20 s, 0 s to 1 h);
-        /// URLs to which a program or a socket may send the gateway in its answer to `initialize`, with everything
+        /// URLs that a program or a socket may redirect the gateway to in its answer to `initialize`, with everything
         /// below their paths.
         ///
         /// Loopback addresses need no entry if the server is a program, a Unix domain socket or connected to at a
         /// loopback address. Nothing is sent there but what the server gets.
         upgrade_to: Vec<Url> = texts(ServerUrl::parse_http, "[\"https://mcp.example.com/sse\"]");
-        /// The level to which its programs are kept from the data, as in [`[programs]`](#programs). Without it: as said there. With `command` alone.
+        /// How far its programs are kept from the data, as in [`[programs]`](#programs). Without it: the setting there.
+        /// Only with `command`.
         contain: Option<Contain> = optional_choice("off", "keys" => Contain::Keys, "off" => Contain::Off);
         /// The image of a container in which its programs run, by `podman` or `docker`. `command` is then a program of the image.
         ///
-        /// `env` reaches it, and nothing else of this machine: no folders, and no variables of the gateway. With `command` alone.
+        /// `env` reaches it, and nothing else of this machine: no folders, and no variables of the gateway. Only with
+        /// `command`.
         container: Option<String> = optional_text("docker.io/library/node:24", image);
-        /// The user of this machine as which its programs run, where the gateway may change users. With `command` alone.
+        /// The user of this machine that its programs run as, where the gateway may change users. Only with `command`.
         ///
         /// The strongest way to keep them from the data. They get that user's `HOME`, and none of the gateway's rights.
         run_as: Option<String> = optional_text("mcp", user_name);
-        /// The most files and connections that one of its processes has open. Without it: as the gateway. With `command`
-        /// alone.
+        /// The most files and connections that one of its processes has open. Without it: the gateway's own limit. Only
+        /// with `command`.
         open_files: Option<usize> = optional_count(1024, 16 to 1_048_576);
-        /// The largest memory dump of a process that crashes. Without it there is none, since it may hold secrets. With `command`
-        /// alone.
+        /// The largest memory dump of a process that crashes. Without it there is none, since it may hold secrets. Only
+        /// with `command`.
         core: Option<usize> = optional_size(100 MiB, 1 MiB to 1024 GiB);
-        /// The most memory of one program with all its processes; more ends it. With `command` alone.
+        /// The most memory of one program with all its processes; more ends it. Only with `command`.
         ///
-        /// `memory`, `processes` and `cpu` need a cgroup that the gateway may divide ([programs](isolation.md#limits-of-programs)),
-        /// or a `container`. Where there is none the program is not started.
+        /// `memory`, `processes` and `cpu` need a cgroup that the gateway may divide
+        /// ([programs](isolation.md#limits-of-programs)), or a `container`. Without one, the program is not started.
         memory: Option<usize> = optional_size(512 MiB, 8 MiB to 1024 GiB);
-        /// The most processes and threads of one program. With `command` alone.
+        /// The most processes and threads of one program. Only with `command`.
         processes: Option<usize> = optional_count(256, 1 to 1_000_000);
-        /// Processor time of one program, in percent of one core. With `command` alone.
+        /// Processor time of one program, in percent of one core. Only with `command`.
         cpu: Option<usize> = optional_count(100, 1 to 100_000);
     }
 }
@@ -234,7 +234,7 @@ impl BackendSpec {
         *self == Self { tools, read_only_tools, allow_methods, calls, result_size, heartbeat, ..other.clone() }
     }
 
-    /// What the server is told of the caller of a call; `None` if that is nothing, or if the gateway itself calls.
+    /// The facts about the caller that the server gets; `None` if it gets none, or if the gateway itself calls.
     pub fn disclosed(&self, caller: &Caller, requester: &Requester) -> Option<CallerIdentity> {
         let tells_apart = |disclosure: &&Disclosure| !requester.is_gateway() && disclosure.tells_apart();
         let disclosure = self.disclosure.as_ref().filter(tells_apart)?;
@@ -251,7 +251,7 @@ impl BackendSpec {
         self.disclosure.as_ref().map(Disclosure::secret_names).unwrap_or_default()
     }
 
-    /// The same as a server that this user alone reaches.
+    /// The same, as a server that only this user reaches.
     #[must_use]
     pub fn of_user(&self, user: &UserId, secrets: &SecretValues) -> Self {
         let disclosure = self.disclosure.as_ref().map(|disclosure| disclosure.of_user(user, secrets));

@@ -1,4 +1,4 @@
-//! Bearer token of one server: the current one, and how another is requested. Knows nothing of OAuth and of HTTP.
+//! Bearer token of one server: the current one, and requests for another.
 
 use std::{fmt, sync::Arc};
 
@@ -24,7 +24,7 @@ pub struct TokenRequests {
     requests: mpsc::Receiver<TokenRequest>,
 }
 
-/// A request for a token that differs from the one that a server rejected.
+/// A request for a token other than the one a server rejected.
 #[derive(Debug)]
 pub struct TokenRequest {
     /// The rejected token; `None` if the request carried none.
@@ -40,7 +40,6 @@ pub enum RenewalError {
     /// A person has to log in first.
     #[error("{0}")]
     LoginRequired(String),
-    /// It failed.
     #[error("{0}")]
     Failed(String),
 }
@@ -92,7 +91,7 @@ impl fmt::Debug for Bearer {
 // === impl TokenRequests ===
 
 impl TokenRequests {
-    /// The next request; `None` once nobody needs tokens any more.
+    /// The next request; `None` once no more tokens are needed.
     pub async fn recv(&mut self) -> Option<TokenRequest> {
         self.requests.recv().await
     }
@@ -106,13 +105,13 @@ impl TokenRequests {
 // === impl TokenRequest ===
 
 impl TokenRequest {
-    /// True if `current` is no answer: it is the rejected token, or there is none.
+    /// True if `current` is not an answer: it is the rejected token, or missing.
     pub fn is_open(&self, current: Option<&Secret>) -> bool {
         let rejected = self.rejected.as_ref().map(|token| token.expose());
         current.is_none_or(|current| rejected == Some(current.expose()))
     }
 
-    /// Ends the wait. Nothing happens if nobody waits any more.
+    /// Ends the wait. Does nothing if the wait was given up.
     pub fn answer(self, outcome: Result<(), RenewalError>) {
         let _ = self.answer.send(outcome);
     }

@@ -1,4 +1,4 @@
-//! The authenticated caller. Knows nothing of tokens.
+//! The authenticated caller.
 
 use super::{AccessSubject, ClientId, GrantId, KeyId, Rights, UserId};
 use crate::support::Digest;
@@ -50,7 +50,7 @@ impl Owner {
     pub fn digest(&self) -> Digest {
         let client = self.client.as_ref().map(ClientId::as_str);
         let key = self.key.as_ref().map(KeyId::as_str);
-        // JSON keeps the parts apart, whatever characters they have
+        // JSON keeps the parts apart, with any characters in them
         Digest::sha256(serde_json::json!([self.user.as_str(), client, key]).to_string())
     }
 }

@@ -1,5 +1,4 @@
-//! What a server may be told of its caller, and the texts of a configuration in which a caller stands. Knows nothing of
-//! headers, processes and signatures.
+//! The caller as a server may see it, and texts of the configuration that contain the caller.
 //!
 //! The id of a user is text from outside. A text that holds it goes into arguments, variables and headers, where some
 //! characters mean something: those are written as `%` and two digits, so that two users never look alike.
@@ -9,16 +8,16 @@ use std::fmt::Write as _;
 use super::{Caller, ClientId, SecretName, SecretValues, UserId};
 use crate::support::Secret;
 
-/// Identity of a caller that a server may be told.
+/// Identity of a caller that a server may see.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CallerIdentity {
     /// The user.
     pub user: UserId,
-    /// The OAuth client, if servers are told of it; `None` also for an API key sent directly.
+    /// The OAuth client, if servers get to see it; `None` also for an API key sent directly.
     pub client: Option<ClientId>,
 }
 
-/// A text of the configuration in which values of the caller stand (`${user}`, `${secret:NAME}`).
+/// A text of the configuration that contains values of the caller (`${user}`, `${secret:NAME}`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallerText(Vec<TextPart>);
 
@@ -112,7 +111,7 @@ impl CallerText {
         Self(self.0.iter().map(part).collect())
     }
 
-    /// The text for this caller. The name of a secret stands for its value, which [`CallerText::of_user`] puts there.
+    /// The text for this caller. The name of a secret stands for its value, filled in by [`CallerText::of_user`].
     pub fn for_caller(&self, caller: &CallerIdentity) -> Secret {
         let mut text = String::new();
         for part in &self.0 {

@@ -1,4 +1,4 @@
-//! OAuth clients as records. Knows nothing of how they register.
+//! OAuth clients as records.
 
 use std::fmt;
 
@@ -11,15 +11,15 @@ use crate::support::{Digest, Timestamp};
 /// Client authentication at the token endpoint (RFC 7591 2, `token_endpoint_auth_method`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientAuth {
-    /// None: a public client, protected by PKCE alone.
+    /// None: a public client, protected only by PKCE.
     None,
     /// Secret in the `Authorization` header (`client_secret_basic`), as its SHA-256.
     Basic(Digest),
     /// Secret in the form (`client_secret_post`), as its SHA-256.
     Post(Digest),
-    /// Secret in either place, as its SHA-256: nobody chose one. A request uses one of them.
+    /// Secret in either place, as its SHA-256, since no method was chosen. A request uses one of them.
     AnySecret(Digest),
-    /// Assertion signed by one of these keys (`private_key_jwt`, RFC 7523).
+    /// Assertion signed with any of these keys (`private_key_jwt`, RFC 7523).
     PrivateKeyJwt(ClientKeys),
     /// None, or such an assertion: the client offers both, and uses what it finds in the metadata of the gateway.
     NoneOrPrivateKeyJwt(ClientKeys),
@@ -41,7 +41,6 @@ pub enum Registrant {
     Client,
     /// The document at the URL that is its id; with the digest of what people consent to (`OA-52`).
     Document(Digest),
-    /// The operator.
     Operator(ConsentRule),
 }
 
@@ -58,9 +57,7 @@ pub enum ConsentRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GrantType {
-    /// RFC 6749 4.1.
     AuthorizationCode,
-    /// RFC 6749 6.
     RefreshToken,
     /// RFC 6749 4.4: for clients that the operator registered.
     ClientCredentials,
@@ -131,7 +128,7 @@ impl Registrant {
 // === impl ClientAuth ===
 
 impl ClientAuth {
-    /// True if a request can prove nothing, whatever it says: its id is no proof of who asks.
+    /// True if requests prove nothing, with any content: the id does not prove who asks.
     pub const fn is_public(&self) -> bool {
         matches!(self, Self::None | Self::NoneOrPrivateKeyJwt(_))
     }
@@ -171,7 +168,7 @@ impl GrantType {
         Self::ALL.into_iter().find(|supported| supported.name() == name)
     }
 
-    /// True if a client may describe itself as one that uses it.
+    /// True if a client may register itself with it.
     pub const fn is_for_everybody(self) -> bool {
         !matches!(self, Self::ClientCredentials | Self::JwtBearer)
     }

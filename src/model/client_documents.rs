@@ -1,22 +1,21 @@
-//! Which hosts may describe clients (`OA-54`). Knows nothing of the descriptions.
+//! The hosts that may describe clients (`OA-54`).
 
 /// Trust in Client ID Metadata Documents, by the host that serves them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientDocumentPolicy {
     /// `client_documents`, `client_document_hosts`.
     pub trust: DocumentTrust,
-    /// `denied_client_document_hosts`: never, whatever the trust.
+    /// `denied_client_document_hosts`: never read, even with any trust.
     pub denied: Vec<String>,
 }
 
 /// The hosts that may describe clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DocumentTrust {
-    /// Every host.
     Any,
     /// These domains, with what is below them.
     Listed(Vec<String>),
-    /// None: clients register.
+    /// No documents: clients register.
     Off,
 }
 

@@ -1,8 +1,9 @@
-//! The network address of a client. Knows nothing of sockets and forwarding headers.
+//! The network address of a client.
 
 use std::net::IpAddr;
 
-/// The address that limits count: the peer's, or the one that a trusted proxy reports (`OA-138`). A request extension.
+/// The address that limits count by: the peer's, or the one reported by a trusted proxy (`OA-138`). A request
+/// extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientIp(pub IpAddr);
 

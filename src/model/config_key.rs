@@ -40,15 +40,14 @@ pub enum KeyReading<S: 'static> {
     Count(usize, usize, fn(&mut S, usize)),
     /// A size in bytes, from the least to the greatest.
     Size(usize, usize, fn(&mut S, usize)),
-    /// True or false.
     Flag(fn(&mut S, bool)),
-    /// One of these words, each with what sets it.
+    /// One of these words, each with its setter.
     Choice(&'static [&'static str], &'static [fn(&mut S)]),
     /// A text; the setter says what is wrong with it.
     Text(fn(&mut S, &str) -> Result<(), String>),
     /// A list of texts: what empties it, and what adds one or says what is wrong with it.
     Texts(fn(&mut S), fn(&mut S, &str) -> Result<(), String>),
-    /// The same, or one such text alone.
+    /// The same, or a single such text.
     TextOrTexts(fn(&mut S), fn(&mut S, &str) -> Result<(), String>),
     /// A list of patterns.
     Patterns(fn(&mut S, NameGlobs)),
@@ -59,7 +58,6 @@ pub enum KeyReading<S: 'static> {
 /// Upper bound of a duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DurationBound {
-    /// This one.
     Fixed(Duration),
     /// The value of another key, which a rule of the section checks.
     Key(&'static str),
@@ -81,15 +79,12 @@ pub struct KeyRow {
 /// Type of a value with its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyForm {
-    /// A duration.
     Duration(Duration, DurationBound),
-    /// A number.
     Count(usize, usize),
     /// A size in bytes.
     Size(usize, usize),
-    /// True or false.
     Flag,
-    /// One of these words.
+    /// One of the given words.
     Choice(&'static [&'static str]),
     /// A text, and the name of its form.
     Text(&'static str),
@@ -127,7 +122,7 @@ pub enum KeyDefault {
 // === impl ConfigKey ===
 
 impl<S> ConfigKey<S> {
-    /// Its row, or those of its shape.
+    /// Its row, or the rows of its shape.
     pub fn rows(&self) -> Vec<KeyRow> {
         let form = match self.reading {
             KeyReading::Duration(least, most, _) => KeyForm::Duration(least, most),
@@ -152,7 +147,7 @@ impl<S> ConfigKey<S> {
 /// | Kind | Arguments |
 /// |---|---|
 /// | `duration`, `size` | default, least `to` most; each a number and its unit. `most` may be another key |
-/// | `interval` | as `duration`; `0s` is none, and less than a second is a second |
+/// | `interval` | as `duration`; `0s` means none, and less than a second is a second |
 /// | `count` | default, least `to` most |
 /// | `optional_duration`, `optional_size`, `optional_count` | example, least `to` most |
 /// | `flag` | default `=>` value, the other `=>` value |

@@ -1,5 +1,5 @@
-//! Containment of the programs that the gateway starts: what is configured, the protections, and what is said of them. Knows no
-//! kernel.
+//! Containment of the programs that the gateway starts: the configured level, the protections, and their status. Knows
+//! no kernel.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::support::launcher::HiddenPlaces;
 
-/// Level to which a program is kept from what the gateway holds.
+/// How far a program is kept from what the gateway holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Contain {
     /// From keys, logins and other servers' secrets.
@@ -20,7 +20,7 @@ pub enum Contain {
 /// Rules that `[programs]` and the places of data give to one program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgramRules {
-    /// The level of a program without one of its own.
+    /// The level of a program without its own setting.
     pub contain: Contain,
     /// True if a program that cannot be contained in full is not started.
     pub is_required: bool,
@@ -40,17 +40,15 @@ pub enum Protection {
     NoNewPrivileges,
 }
 
-/// The means by which a protection holds.
+/// What provides a protection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mechanism {
-    /// A Landlock domain.
     Landlock,
     /// A user and mount namespace.
     Namespace,
     /// Another user of this machine.
     RunAs,
-    /// A container.
     Container,
     /// The kernel's flag of that name.
     NoNewPrivileges,
@@ -61,10 +59,10 @@ pub enum Mechanism {
 pub struct ProtectionState {
     /// The protection.
     pub protection: Protection,
-    /// The means by which it holds; `None` if it does not.
+    /// What provides it; `None` if it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Mechanism>,
-    /// The reason for which it does not hold, or the price at which it does.
+    /// Why it is missing, or its price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -107,7 +105,7 @@ impl Protection {
         ProtectionState { protection: self, by: Some(by), note: None }
     }
 
-    /// The state of one that does not.
+    /// The state of a missing protection.
     pub fn missing(self, why: impl Into<String>) -> ProtectionState {
         ProtectionState { protection: self, by: None, note: Some(why.into()) }
     }

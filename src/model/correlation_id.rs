@@ -1,4 +1,4 @@
-//! Correlation ids of HTTP requests. Knows nothing of HTTP.
+//! Correlation ids of HTTP requests.
 
 use std::{
     fmt::{self, Write as _},

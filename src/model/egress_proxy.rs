@@ -1,4 +1,4 @@
-//! The way on which the gateway requests what strangers name. Knows nothing of requests.
+//! How the gateway reaches URLs named by strangers.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use percent_encoding::percent_decode_str;
@@ -28,7 +28,7 @@ pub enum EgressNames {
     Fake,
 }
 
-/// A proxy that makes connections for whoever may use it (`CONNECT`, RFC 9110 9.3.6).
+/// A proxy that makes connections for its users (`CONNECT`, RFC 9110 9.3.6).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EgressProxy {
     /// Its host: a name or an address.

@@ -1,4 +1,4 @@
-//! The protected endpoints of the gateway and their paths. Knows nothing of the gateway's own address.
+//! The protected endpoints of the gateway and their paths.
 
 use std::fmt;
 
@@ -7,9 +7,7 @@ use super::BackendId;
 /// Client eras that are served (`translation` 2.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Serves {
-    /// Legacy and modern.
     BothEras,
-    /// Modern only (2026-07-28).
     ModernAlone,
 }
 
@@ -20,7 +18,6 @@ pub enum Binding {
     Mcp,
     /// HTTP+SSE of 2024-11-05 at `/sse`.
     Sse,
-    /// WebSocket at `/ws`.
     WebSocket,
     /// Standard input and output of this process. It has no path and needs no authorization.
     Stdio,

@@ -1,4 +1,4 @@
-//! Grants: one consent of one user to one client. Knows nothing of tokens.
+//! Grants: one consent of one user to one client.
 
 use url::Url;
 

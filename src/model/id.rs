@@ -1,4 +1,4 @@
-//! Identifiers as types, so that the compiler rejects one in place of another. Knows nothing of what they identify.
+//! Identifiers as types, so that the compiler rejects one in place of another.
 
 use std::{borrow::Borrow, fmt, sync::Arc};
 
@@ -167,8 +167,8 @@ impl BackendId {
         }
     }
 
-    /// Makes a backend name from a configured one: lower case, `-` for every other character; of one that is too long, the last
-    /// part, cut to 32. Fails if the result does not begin with a letter.
+    /// Makes a backend name from a configured one: lower case, `-` for every other character; a name that is too long
+    /// keeps its last 32. Fails if the result does not begin with a letter.
     pub fn normalise(name: &str) -> Result<Self, InvalidBackendId> {
         let whole = Self::cut(name);
         if name.chars().count() <= LONGEST {

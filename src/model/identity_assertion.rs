@@ -1,4 +1,4 @@
-//! Identity assertions of login providers that clients bring (ID-JAG), as values, and who verifies them. Knows nothing of JWTs.
+//! Identity assertions of login providers, brought by clients (ID-JAG), as values, and their verifier.
 
 use std::{fmt, sync::Arc};
 
@@ -14,11 +14,11 @@ pub struct IdentityAssertion {
     pub account: AssertedAccount,
     /// Its id, which its issuer gives once.
     pub id: String,
-    /// From then on nobody accepts it.
+    /// It is no longer accepted after this.
     pub expires: Timestamp,
-    /// The resource that it is for, if it says so.
+    /// The resource it is limited to, if any.
     pub resource: Option<String>,
-    /// The scopes that it is for, separated by spaces, if it says so.
+    /// The scopes it is limited to, separated by spaces, if any.
     pub scope: Option<String>,
 }
 
@@ -40,7 +40,7 @@ pub struct AssertedAccount {
 pub enum AssertedRights {
     /// They have all that the rules ask for: these are the rights from now on.
     Known(Option<Rights>),
-    /// They lack a claim that a rule asks for: whoever has logged in keeps the rights of that login.
+    /// They lack a claim that a rule asks for: a logged-in person keeps the rights of that login.
     Partial(Option<Rights>),
 }
 

@@ -1,5 +1,4 @@
-//! The signed statement of who calls, for one connection: signed when it is first needed, and again shortly before its
-//! end. Knows nothing of JWTs and of HTTP.
+//! The signed statement about the caller, for one connection: signed on first use, and again shortly before its end.
 
 use std::{fmt, sync::Arc};
 

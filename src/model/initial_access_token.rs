@@ -1,4 +1,4 @@
-//! Initial access tokens as records (RFC 7591 3; `OA-44`). Knows nothing of their secret.
+//! Initial access tokens as records (RFC 7591 3; `OA-44`).
 
 use super::InitialAccessTokenId;
 use crate::support::Timestamp;

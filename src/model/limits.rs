@@ -1,4 +1,4 @@
-//! The limits and timeouts of the section `[limits]`. Knows nothing of their enforcement.
+//! The limits and timeouts of the section `[limits]`.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ config_keys! {
         /// Bytes for everything that waits: bodies and messages on their way, unread streams, cached lists. Without it: half of
         /// what the machine or the control group allows, at most 2 GiB.
         ///
-        /// If it runs out, whoever holds the most beyond a fair share gives way: each user and each server that holds
-        /// something has the same.
+        /// If it runs out, the holder furthest beyond its fair share gives way: all users and servers that hold
+        /// something have equal shares.
         memory: Option<usize> = optional_size(512 MiB, 16 MiB to 1024 GiB);
         /// Client sessions in all.
         ///
@@ -53,8 +53,8 @@ config_keys! {
         ///
         /// Beyond it the user who has the most gives way. An eighth is kept for users who have none.
         server_sessions: usize = count(64, 1 to 10_000);
-        /// Processes that start at once, up to their handshake, each for 10 s at most; those that a client waits for come
-        /// first, each user's in turn. Without it: as many as cores, at least 4.
+        /// Processes that start at once, up to their handshake, each for 10 s at most; processes that a client waits
+        /// for come first, each user's in turn. Without it: as many as cores, at least 4.
         ///
         /// One user never has all of them: an eighth, at least one, is left for others.
         parallel_starts: Option<usize> = optional_count(4, 1 to 1_000);
@@ -78,8 +78,8 @@ config_keys! {
         /// Silence in a body that is waited for, or in a message on a WebSocket; after the first such time at least 1 KiB
         /// must come for each second.
         body_timeout: Duration = duration(30 s, 1 s to 10 m);
-        /// Time that a connection stays open between two requests: longer than a proxy keeps idle ones, such as the ten minutes of
-        /// Google's load balancers, so that it never sends a request on one that is about to close.
+        /// Time that a connection stays open between two requests: longer than a proxy keeps idle connections, such as
+        /// the ten minutes of Google's load balancers, so that it never sends a request on a closing one.
         keep_alive: Duration = duration(11 m, 1 s to 1 h);
         /// Time that the gateway serves on after the signal to stop, while `/readyz` answers 503, so that a load balancer
         /// sends nothing more to it.

@@ -1,4 +1,4 @@
-//! OpenID providers at which people log in, as configured (`UP-12` to `UP-14`). Knows nothing of their documents.
+//! OpenID providers where people log in, as configured (`UP-12` to `UP-14`).
 
 use std::{str::FromStr as _, time::Duration};
 
@@ -45,8 +45,8 @@ config_keys! {
         algorithms: Vec<Algorithm> = texts("RS256" => Algorithm::RS256, "ES256" => Algorithm::ES256; algorithm);
         /// The claim that has the groups of a person, as a list or a text.
         groups_claim: String = text("groups", nonempty);
-        /// With `"bound"` the provider is asked every 5 minutes, by a refresh token, if the login goes on; if not, its
-        /// grants end.
+        /// With `"bound"`, the gateway asks the provider every 5 minutes, with a refresh token, whether the login goes
+        /// on; if not, its grants end.
         session: LoginSession = choice(
             "independent" => LoginSession::Independent,
             "bound" => LoginSession::Bound,
@@ -81,13 +81,12 @@ pub struct LoginRule {
 pub enum People {
     /// Everybody who can log in there.
     Everybody,
-    /// Those whom one of the lists names.
+    /// People named in one of the lists.
     Listed {
         /// Domains of verified email addresses, in lower case.
         domains: Vec<String>,
         /// Groups of the provider.
         groups: Vec<String>,
-        /// Subjects (`sub`).
         subjects: Vec<String>,
     },
 }
@@ -95,9 +94,8 @@ pub enum People {
 /// Whether clients may bring identity assertions of a provider in place of a login (ID-JAG; `UP-15`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdentityAssertions {
-    /// They are refused.
     Refused,
-    /// Those of clients that the operator registered for it are accepted.
+    /// Assertions of clients that the operator registered for it are accepted.
     Accepted,
 }
 
@@ -106,7 +104,7 @@ pub enum IdentityAssertions {
 pub enum LoginSession {
     /// On nothing at the provider, until it reports a logout.
     Independent,
-    /// On the provider: it is asked again and again, by a refresh token.
+    /// On the provider: the gateway keeps asking it, with a refresh token.
     Bound,
 }
 
@@ -121,7 +119,8 @@ impl LoginProvider {
         }
     }
 
-    /// True if a refresh token is of use that lives so long: one that ends before the next question says nothing about the person.
+    /// True if a refresh token with this life is useful: one that ends before the next check says nothing about the
+    /// person.
     pub fn keeps_token_of(&self, life: Option<Duration>) -> bool {
         self.session == LoginSession::Bound || life.is_none_or(|life| life > 2 * self.asked_every())
     }

@@ -1,11 +1,11 @@
-//! Settings of the connections to one server, beside those for all. Knows nothing of connections.
+//! Settings of the connections to one server, in addition to the settings for all.
 
 use crate::support::Secret;
 
-/// Settings of the connections to one server, beside those for all.
+/// Settings of the connections to one server, in addition to the settings for all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NetworkSpec {
-    /// Certificates of authorities that are trusted beside those of the system, in PEM.
+    /// Certificates of authorities to trust in addition to the system's, in PEM.
     pub authorities: Option<String>,
     /// What the gateway shows to a server that asks for a certificate.
     pub identity: Option<TlsIdentity>,
@@ -25,7 +25,6 @@ pub struct TlsIdentity {
 /// The way to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProxyChoice {
-    /// Without a proxy.
     Direct,
     /// Through the HTTP proxy at this URL, which may hold a password.
     Through(Secret),

@@ -1,4 +1,4 @@
-//! Policy choices that the configuration reads and other modules apply. Knows nothing of files.
+//! Policy choices that the configuration reads and other modules apply.
 
 use std::time::Duration;
 
@@ -10,7 +10,6 @@ use super::{
 /// Names of tools and prompts on the merged endpoint (`translation` 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Naming {
-    /// `<backend>__<name>`.
     Prefixed,
     /// The backend's own names, if the gateway was started for exactly one backend.
     Plain,
@@ -39,7 +38,7 @@ pub struct AllowedSites {
 pub enum RateLimitScope {
     /// All on one PostgreSQL database.
     Shared,
-    /// Each alone.
+    /// Each replica by itself.
     Replica,
 }
 
@@ -54,19 +53,19 @@ config_keys! {
         refresh_absolute: Duration = duration(180 d, 1 h to 1825 d) at reload;
         /// A refresh token that is used twice within this yields the same successor.
         refresh_grace: Duration = duration(60 s, 0 s to 5 m) at reload;
-        /// Age at which the oldest rows of the [audit trail](operations.md#audit) are deleted.
+        /// The oldest rows of the [audit trail](operations.md#audit) are deleted at this age.
         audit_retention: Duration = duration(400 d, 7 d to 3650 d) at reload;
         /// Gateways on one PostgreSQL database that count [rate limits](operations.md#rate-limits) together: all, or
-        /// each alone.
+        /// each by itself.
         rate_limits: RateLimitScope = choice("shared" => RateLimitScope::Shared, "replica" => RateLimitScope::Replica);
         /// Time from consent to the client's token request.
         code_lifetime: Duration = duration(60 s, 10 s to 10 m) at reload;
         /// Time for a person to log in and consent.
         transaction_lifetime: Duration = duration(10 m, 1 m to 1 h) at reload;
-        /// URI schemes of applications that clients may be answered at, such as `"myapp"`, beside well-known ones and
-        /// those with a period.
+        /// URI schemes that redirects to applications may have, such as `"myapp"`, in addition to well-known schemes
+        /// and schemes with a period.
         redirect_schemes: Vec<String> = texts(redirect_scheme);
-        /// Hosts to which errors are sent without asking the person, such as `"claude.ai"`.
+        /// Hosts that get errors without asking the person, such as `"claude.ai"`.
         trusted_redirect_hosts: Vec<String> = texts(host);
         /// Dynamic client registration.
         registration: Registration = shape(Registration::Open, REGISTRATION);
@@ -91,7 +90,7 @@ config_keys! {
         /// If an access token for `/mcp` opens `/mcp/{server}` and `/mcp/{group}` too, as far as its scopes and the key
         /// go: for clients that use one token for several endpoints.
         ///
-        /// Tokens for other endpoints open their own alone.
+        /// Tokens for other endpoints open only their own.
         aud_parent_ok: ParentAudience = flag(false => ParentAudience::Refused, true => ParentAudience::Accepted);
     }
 }
@@ -99,8 +98,8 @@ config_keys! {
 key_rows! {
     /// The keys of [`Registration`].
     const REGISTRATION {
-        /// If clients may register by themselves: all, those of `registration_hosts`, those that send a token of
-        /// `lockkeeper clients initial-access-tokens`, or none.
+        /// Clients that may register by themselves: all, those with a redirect URI in `registration_hosts`, those with
+        /// a token of `lockkeeper clients initial-access-tokens`, or none.
         ///
         /// With `"off"`, only clients that a metadata document describes can log in anew.
         registration: Choice(&["open", "allowlist", "initial-access-token", "off"]), Value("\"open\"");
@@ -113,10 +112,10 @@ key_rows! {
 key_rows! {
     /// The keys of [`ClientDocumentPolicy`].
     const CLIENT_DOCUMENTS {
-        /// Clients that may be named by the URL of a metadata document (Client ID Metadata Documents) and need not
-        /// register: all, those of `client_document_hosts`, or none.
+        /// Clients that may use the URL of a metadata document as their id (Client ID Metadata Documents) and need not
+        /// register: all, those in `client_document_hosts`, or none.
         ///
-        /// The gateway reads such documents over https from public addresses alone, and from this machine while
+        /// The gateway reads such documents over https, only from public addresses, and from this machine while
         /// `public_url` is http, as in development.
         client_documents: Choice(&["any", "allowlist", "off"]), Value("\"any\"");
         /// Domains, with what is below them, whose documents are read under `"allowlist"`, such as `"claude.ai"`.
@@ -133,9 +132,9 @@ key_rows! {
         /// servers name, with user and password if it needs them. Without it: directly; the proxies of the environment
         /// are never used for that.
         ///
-        /// The gateway resolves names itself and asks the proxy for public addresses alone.
+        /// The gateway resolves names itself and asks the proxy only for public addresses.
         egress_proxy: Text("text"), None("\"http://proxy.example.com:3128\"");
-        /// Hands `egress_proxy` names instead of addresses, for networks in which only the proxy resolves names.
+        /// Hands `egress_proxy` names instead of addresses, for networks where only the proxy resolves names.
         ///
         /// The gateway then sees no addresses: it lets only https, port 443 and names below a known public suffix pass,
         /// and the proxy must keep the internal network out
@@ -154,11 +153,10 @@ key_rows! {
 pub enum Registration {
     /// Open to everybody, within limits.
     Open,
-    /// Open to clients that are answered at these hosts and schemes alone (`registration_hosts`).
+    /// Open to clients whose redirect URIs have these hosts and schemes (`registration_hosts`).
     Listed(Vec<String>),
     /// Open to clients with an initial access token of the operator.
     ByToken,
-    /// Off.
     Off,
 }
 
@@ -174,7 +172,6 @@ pub enum ConcealBackends {
 /// Announcement of `iss` in the metadata (RFC 9207, OA-12); responses carry `iss` in both cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdvertiseIss {
-    /// Announced.
     Yes,
     /// Not announced, for clients that drop `iss` and then miss it.
     No,
@@ -183,7 +180,6 @@ pub enum AdvertiseIss {
 /// `aud` that client assertions may have (RFC 7523 3, OA-83).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AssertionAudience {
-    /// The issuer.
     Issuer,
     /// The issuer or the URL of the token endpoint, for clients that follow older texts.
     IssuerOrTokenEndpoint,
@@ -192,7 +188,7 @@ pub enum AssertionAudience {
 /// Access tokens for `/mcp` at `/mcp/{backend}` (OA-114).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParentAudience {
-    /// Refused: a token opens its own endpoint alone.
+    /// Refused: a token opens only its own endpoint.
     Refused,
     /// Accepted, for clients that get one token for several endpoints.
     Accepted,

@@ -1,4 +1,4 @@
-//! The reason of a refusal, on its way to the log line of the request. Knows nothing of requests.
+//! The reason of a refusal, on its way to the log line of the request.
 
 use std::{borrow::Cow, fmt};
 

@@ -1,5 +1,4 @@
-//! Access to servers that ask for something first, of each user or of the gateway: a login, a secret. Knows nothing of
-//! where it is kept and of how it is obtained.
+//! Access to servers that require something first, from each user or from the gateway: a login, a secret.
 
 use std::{fmt, sync::Arc};
 
@@ -27,7 +26,7 @@ type OfUser = dyn Fn(UserId, Arc<BackendSpec>) -> BoxFuture<'static, Result<Opti
 type OfGateway = dyn Fn(&BackendSpec) -> Option<Bearer> + Send + Sync;
 type PageOf = dyn Fn(&UserId, &BackendId) -> AccessPage + Send + Sync;
 
-/// The page on which a user gives what a server asks for.
+/// The page where a user supplies what a server needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessPage {
     /// Its address.
@@ -50,9 +49,7 @@ pub struct AccessChange {
 /// Effect of a change on connections that are open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessEffect {
-    /// They continue.
     Kept,
-    /// They end.
     Ended,
 }
 
@@ -100,12 +97,12 @@ impl ServerAccess {
         (self.of_gateway)(spec)
     }
 
-    /// The page on which a user gives what a server needs.
+    /// The page where a user supplies what a server needs.
     pub fn page(&self, user: &UserId, backend: &BackendId) -> AccessPage {
         (self.page)(user, backend)
     }
 
-    /// Announces changes to those who connect to servers.
+    /// Announces changes to code that connects to servers.
     pub fn announcer() -> AccessChanges {
         broadcast::Sender::new(BEHIND)
     }

@@ -1,4 +1,4 @@
-//! Authorization of the gateway at a server, as configured. Knows nothing of the protocol.
+//! Authorization of the gateway at a server, as configured.
 
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -8,7 +8,7 @@ use crate::support::Secret;
 /// Authorization of the gateway at a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ServerAuth {
-    /// None beside the configured headers.
+    /// None, except for the configured headers.
     #[default]
     None,
     /// Tokens of each user, who connects the server once.
@@ -22,11 +22,11 @@ pub enum ServerAuth {
 pub struct OAuthClientSpec {
     /// The client that the operator registered at the authorization server; `None`: the gateway introduces itself.
     pub client: Option<ConfiguredClient>,
-    /// The scopes to ask for, separated by spaces; `None`: those that the server names.
+    /// The scopes to request, separated by spaces; `None`: the scopes that the server names.
     pub scope: Option<String>,
     /// What the operator says in place of the server.
     pub settings: AuthorizationSettings,
-    /// The addresses at which the authorization server may be.
+    /// The addresses where the authorization server may be.
     pub network: DiscoveredNetwork,
 }
 
@@ -46,7 +46,7 @@ pub struct AuthorizationSettings {
 /// PKCE of an authorization server whose metadata says nothing of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PkceSupport {
-    /// It has none, so nobody logs in there (2026-07-28, authorization, *Authorization Code Protection*).
+    /// It has no PKCE, so no login is allowed there (2026-07-28, authorization, *Authorization Code Protection*).
     #[default]
     Announced,
     /// It has S256, as the operator knows.
@@ -92,7 +92,6 @@ pub enum ResourceIndicator {
     /// The identifier in the server's metadata.
     #[default]
     Discovered,
-    /// This one.
     Named(String),
     /// None: some authorization servers refuse the parameter.
     Omitted,

@@ -9,11 +9,8 @@ use super::{HttpSpec, SocketAddress, TransportSpec};
 /// URL of a server; its scheme selects the transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ServerUrl {
-    /// `http` or `https`.
     Http(Url),
-    /// `ws` or `wss`.
     WebSocket(Url),
-    /// `unix:PATH` or `tcp://HOST:PORT`.
     Socket(SocketAddress),
 }
 

@@ -1,11 +1,11 @@
-//! The address at which a client opened its session, and the transport that it speaks there. Knows nothing of sessions.
+//! The address where a client opened its session, and the transport it uses there.
 
 use std::fmt;
 
 use super::{Binding, Endpoint};
 
-/// Endpoint and transport of a session. Displays as the path; with the transport after it (`/mcp#sse`) if it is not the one that the
-/// path names: clients of the one are given the address of the other.
+/// Endpoint and transport of a session. Displays as the path, followed by the transport (`/mcp#sse`) if it is not the
+/// usual one of the path: clients of one may get the address of the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionAddress {
     /// The endpoint, which credentials are for.
@@ -46,7 +46,7 @@ impl fmt::Display for SessionAddress {
             own if own == self.endpoint.binding => Ok(()),
             Binding::Mcp => f.write_str("#mcp"),
             Binding::Sse => f.write_str("#sse"),
-            // spoken at their own addresses alone
+            // only used at their own addresses
             Binding::WebSocket | Binding::Stdio => Ok(()),
         }
     }

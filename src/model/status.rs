@@ -16,11 +16,10 @@ use crate::support::memory::MemoryUse;
 /// The clients that a status lists.
 #[derive(Debug, Clone, Copy)]
 pub enum ListedClients<'a> {
-    /// Those of everybody.
+    /// The clients of all users.
     All,
-    /// Those of one user.
+    /// The clients of one user.
     Of(&'a UserId),
-    /// None.
     Nobodys,
 }
 
@@ -39,7 +38,7 @@ pub struct Status {
     /// Differences between the running gateway and its configuration file, and their reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub configuration: Vec<String>,
-    /// The servers: those that fail first, then those that start, each in configured order.
+    /// The servers: first failing ones, then starting ones, each in configured order.
     #[serde(rename = "servers", alias = "backends")]
     pub backends: Vec<BackendStatus>,
     /// The groups of backends, in configured order.
@@ -56,7 +55,7 @@ pub struct Status {
     /// Hosts that could not be reached at the start, and what does not work without them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<String>,
-    /// The memory that is held, and for whom; `None` from a gateway of an earlier version.
+    /// The memory in use, by holder; `None` from a gateway of an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryStatus>,
 }
@@ -68,7 +67,7 @@ pub struct ProcessStatus {
     pub pid: u32,
     /// Time since its start, in seconds.
     pub uptime_seconds: u64,
-    /// The configuration file that it reads, also if there is none yet; `None` if it reads no file.
+    /// The configuration file, even if it does not exist yet; `None` if the gateway reads no file.
     pub configuration: Option<String>,
     /// The data folder.
     pub data_dir: String,
@@ -77,20 +76,20 @@ pub struct ProcessStatus {
 /// The certificate toward clients.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CertificateStatus {
-    /// The names that it is for; of one that there is not yet, those that are ordered.
+    /// The names it is valid for; before it exists, the ordered names.
     pub names: Vec<String>,
-    /// Its file, or the directory of the authority that is asked for it.
+    /// Its file, or the directory of its authority.
     pub source: String,
-    /// The authority that issued it; `None` while there is none.
+    /// The authority that issued it; `None` before it exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer: Option<String>,
-    /// The time of its end, RFC 3339; `None` while there is none.
+    /// When it ends, RFC 3339; `None` before it exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_until: Option<String>,
     /// The time of the next order, RFC 3339; `None` for files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_order: Option<String>,
-    /// The reason for which it is not as it should be.
+    /// The fault, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
 }

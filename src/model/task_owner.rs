@@ -8,7 +8,7 @@ use crate::support::{Digest, Timestamp};
 pub struct TaskScope {
     /// The digest of the server.
     pub server: Digest,
-    /// True if the server itself tells callers apart. Such a server decides about a task of unknown owner, and may give
+    /// True if the server itself tells callers apart. Such a server decides about tasks of unknown owner, and may give
     /// two callers tasks with the same id.
     pub tells_callers_apart: bool,
 }
@@ -47,7 +47,6 @@ pub enum TaskHolder {
         /// True if it has ended.
         has_ended: bool,
     },
-    /// Only others.
     Others,
 }
 

@@ -1,5 +1,4 @@
-//! An operator's rules for the tools of one server: which there are, their names, descriptions and default arguments. Knows
-//! nothing of messages.
+//! An operator's rules for the tools of one server: which are offered, their names, descriptions and default arguments.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +16,8 @@ config_keys! {
         /// Arguments of calls that give none of these names.
         arguments: BTreeMap<String, Map<String, Value>>,
     ) {
-        /// The tools that there are, as patterns: `*` is any text, `?` a character, `[ab]` one of these, `{a,b}` one of
-        /// these texts. Without it: all.
+        /// The tools to offer, as patterns: `*` is any text, `?` a character, `[ab]` one of the characters, `{a,b}` one
+        /// of the texts. Without it: all.
         allow: Option<NameGlobs> = optional_patterns("[\"read_*\", \"list_*\"]");
         /// The tools that there are not, though allowed; patterns as in `allow`.
         deny: NameGlobs = patterns("[\"*_secret\"]");
@@ -33,7 +32,6 @@ pub enum WritingTools {
     /// Offered as the others.
     #[default]
     Offered,
-    /// Left out.
     LeftOut,
 }
 

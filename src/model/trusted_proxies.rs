@@ -1,4 +1,4 @@
-//! Networks of the proxies whose `X-Forwarded-For` is believed (`OA-138`). Knows nothing of requests.
+//! Networks of proxies whose `X-Forwarded-For` is trusted (`OA-138`).
 
 use std::net::IpAddr;
 
@@ -29,7 +29,7 @@ pub struct TrustedProxies {
 // === impl TrustedProxies ===
 
 impl TrustedProxies {
-    /// Those of a list with commas or spaces, as a variable has it.
+    /// The networks in a list with commas or spaces, as a variable has it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut proxies = Self::default();
         let words = text.split([',', ' ', '\t', '\n']).filter(|word| !word.is_empty());
@@ -55,7 +55,7 @@ impl TrustedProxies {
         &self.networks
     }
 
-    /// True if the private networks are trusted as a whole: whoever is in one of them can name any address as its own.
+    /// True if the private networks are trusted as a whole: any machine in one can claim any address as its own.
     pub const fn trusts_private(&self) -> bool {
         self.trusts_private
     }

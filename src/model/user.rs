@@ -1,4 +1,4 @@
-//! A user as the operator sees it. Knows nothing of where it is stored.
+//! A user as the operator sees it.
 
 use super::{KeyId, UserId};
 use crate::support::Timestamp;
@@ -8,9 +8,9 @@ use crate::support::Timestamp;
 pub struct UserOverview {
     /// The user.
     pub user: UserId,
-    /// Time at which the user came to be, with its first key.
+    /// When the user was created, with its first key.
     pub created: Timestamp,
-    /// Time at which the operator disabled the user.
+    /// When the operator disabled the user.
     pub disabled: Option<Timestamp>,
     /// Number of live keys and accounts.
     pub keys: i64,
@@ -27,7 +27,7 @@ pub struct EndedUser {
     pub keys: Vec<(String, KeyId)>,
     /// Apps with live grants, by name and endpoint.
     pub apps: Vec<(String, String)>,
-    /// Servers at which the user had an account.
+    /// Servers where the user had an account.
     pub accounts: Vec<String>,
     /// Names of secrets for servers.
     pub secrets: Vec<String>,

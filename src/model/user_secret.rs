@@ -1,5 +1,4 @@
-//! Secrets that each user enters for servers, as a configuration names them (`${secret:NAME}`). Knows nothing of servers
-//! and of where the values are kept.
+//! Secrets that each user enters for servers, as a configuration names them (`${secret:NAME}`).
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 

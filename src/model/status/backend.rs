@@ -58,7 +58,7 @@ pub struct BackendStatus {
     pub warnings: Vec<String>,
 }
 
-/// A line that a server printed beside its messages.
+/// A line that a server printed outside of its messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputLine {
     /// The stream that it came on.
@@ -73,7 +73,6 @@ pub struct OutputLine {
 pub enum OutputStream {
     /// Standard output, where only messages belong.
     Stdout,
-    /// Standard error.
     Stderr,
 }
 
@@ -113,7 +112,6 @@ pub enum BackendState {
         /// Seconds since its begin.
         seconds: u64,
     },
-    /// It answers.
     Ready,
     /// It runs at another replica (`home = "one"`).
     Elsewhere,
@@ -124,9 +122,8 @@ pub enum BackendState {
     },
     /// The last start failed.
     Failed {
-        /// Reason and advice.
         reason: String,
-        /// Seconds until the next try; 0 while it runs, `None` if there is none.
+        /// Seconds until the next try; 0 while it runs, `None` without one.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         retry_in: Option<u64>,
     },
@@ -157,7 +154,7 @@ pub struct OfferCounts {
 // === impl BackendStatus ===
 
 impl BackendStatus {
-    /// One of which nothing more is known yet.
+    /// A backend with no further facts yet.
     pub fn new(id: String, transport: &str, state: BackendState) -> Self {
         Self {
             id,

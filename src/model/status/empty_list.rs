@@ -1,4 +1,4 @@
-//! The reason for which a server that is ready lists nothing.
+//! Why a ready server lists nothing.
 
 use std::fmt;
 
@@ -9,18 +9,17 @@ use crate::support::printable_name;
 /// Maximum length of what a server or the gateway says about a list, in characters.
 const MAX_REASON: usize = 400;
 
-/// The reason for which the gateway sees no entry in a list of a server.
+/// Why the gateway sees no entry in a list of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "kebab-case")]
 pub enum EmptyList {
     /// The server does not declare the capability.
     Undeclared {
-        /// Its name.
         capability: String,
     },
     /// The server has not answered for the first time.
     Silent {
-        /// Seconds since it was asked.
+        /// Seconds since the request.
         seconds: u64,
     },
     /// The server answered with an error.
@@ -30,14 +29,12 @@ pub enum EmptyList {
     },
     /// The gateway got no answer.
     NotFetched {
-        /// The cause.
         reason: String,
     },
     /// The answer has no list.
     Malformed,
     /// Every entry breaks the schema.
     LeftOut {
-        /// Their number.
         entries: usize,
     },
     /// The rules of the configuration leave no tool.
