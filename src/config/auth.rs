@@ -1,4 +1,4 @@
-//! The section `[auth]`: policy of the authorization server. Knows nothing of tokens.
+//! The section `[auth]`: policy of the authorization server.
 
 use super::{keys, section::Section};
 use crate::model::{
@@ -16,7 +16,6 @@ pub(super) fn read(section: &mut Section<'_>) -> AuthPolicy {
     }
 }
 
-/// Who may register.
 fn registration(section: &mut Section<'_>) -> Registration {
     let listed = section.parsed_list("registration_hosts", host).unwrap_or_default();
     let choices = [

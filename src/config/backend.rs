@@ -1,4 +1,4 @@
-//! One server: a table `[servers.<name>]`, or an entry of `mcpServers` or `servers`. Knows nothing of processes.
+//! One server: a table `[servers.<name>]`, or an entry of `mcpServers` or `servers`.
 
 use std::path::Path;
 
@@ -56,7 +56,7 @@ const ELSEWHERE: [(&str, &str); 9] = [
     ("uri", "url"),
 ];
 
-/// Keys of programs alone.
+/// Keys that only programs have.
 const OF_PROGRAMS: [&str; 8] = ["contain", "container", "run_as", "open_files", "core", "memory", "processes", "cpu"];
 
 key_rows! {

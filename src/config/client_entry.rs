@@ -1,5 +1,4 @@
-//! One server in the file of another program, in the common form: `command`, `args`, `env`, `url`, `headers`. Knows nothing
-//! of files.
+//! One server in the file of another program, in the common form: `command`, `args`, `env`, `url`, `headers`.
 
 use crate::config::tree::{ConfigEntry, ConfigNode, ConfigValue};
 
@@ -86,7 +85,7 @@ impl ServerMembers {
         })
     }
 
-    /// The tools to use as a list (GitHub Copilot), and what a person has said of single ones (Codex).
+    /// The tools to use as a list (GitHub Copilot), and settings of single tools (Codex).
     fn tools(&mut self) {
         let Some(tools) = self.0.iter_mut().find(|entry| entry.key == "tools") else { return };
         match &mut tools.value.value {
@@ -239,7 +238,7 @@ impl ServerMembers {
     }
 }
 
-/// `$NAME` alone as `${NAME}` (Gemini CLI).
+/// A plain `$NAME` as `${NAME}` (Gemini CLI).
 fn braces(node: &mut ConfigNode) {
     let ConfigValue::Text(text) = &mut node.value else { return };
     let is_name = |name: &str| {
@@ -256,7 +255,7 @@ fn dollars(node: &mut ConfigNode) {
     match &mut node.value {
         ConfigValue::Text(text) => {
             for reference in ["{env:", "{file:"] {
-                // those with a dollar stay as they are
+                // references that already have a dollar stay as they are
                 *text = text.replace(&format!("${reference}"), reference).replace(reference, &format!("${reference}"));
             }
         }

@@ -1,4 +1,4 @@
-//! The tables `[clients.<name>]`: settings for single clients. Knows nothing of protocol versions.
+//! The tables `[clients.<name>]`: settings for single clients.
 
 use std::collections::BTreeSet;
 

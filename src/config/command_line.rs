@@ -1,4 +1,4 @@
-//! What the command line says of the configuration, and of what a command reads in its place.
+//! The configuration from the command line, and from the values a command reads in its place.
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
@@ -39,6 +39,5 @@ pub struct CommandLineOptions {
 pub enum SingleServer {
     /// Command after `--`; not empty.
     Command(Vec<String>),
-    /// `--url`.
     Url(String),
 }

@@ -1,4 +1,4 @@
-//! The checked configuration. Knows nothing of its sources.
+//! The checked configuration.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -29,7 +29,7 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// The database: a file in the data folder, unless set otherwise.
     pub database: DatabasePlace,
-    /// TLS toward clients; `None` if a proxy does that, or nobody.
+    /// TLS toward clients; `None` if a proxy does that, or if there is no TLS.
     pub tls: Option<TlsSpec>,
     /// The key that encrypts secrets in the database.
     pub master_key: MasterKeyPlace,
@@ -39,7 +39,7 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// The authorization server.
     pub auth: AuthPolicy,
-    /// OpenID providers at which people log in, beside the API key.
+    /// OpenID providers where people log in, as an alternative to the API key.
     pub login: Vec<LoginProvider>,
     /// HTTP access rules.
     pub http: HttpConfig,
@@ -130,8 +130,8 @@ impl Config {
 // === impl ConfigSource ===
 
 impl ConfigSource {
-    /// The file that is read, relative to the working directory: for the demonstration, the one that would replace it;
-    /// `None` for a server from the command line.
+    /// The configuration file, relative to the working directory; for the demonstration, the file that would replace
+    /// it; `None` for a server from the command line.
     pub fn file(&self) -> Option<&Path> {
         match self {
             Self::Named(file) | Self::Adjacent(file) | Self::Usual(file) => Some(file),

@@ -1,4 +1,4 @@
-//! The option `database`: where the data is kept. Knows nothing of what is stored.
+//! The option `database`: where the data is kept.
 
 use std::{
     fmt,
@@ -15,7 +15,6 @@ use crate::support::Secret;
 pub enum DatabasePlace {
     /// A file of SQLite.
     File(PathBuf),
-    /// A PostgreSQL database.
     Server(DatabaseUrl),
 }
 

@@ -23,7 +23,7 @@ pub(super) fn read(file: &str, folder: &Path) -> Result<BTreeMap<String, Secret>
 ///
 /// # Errors
 ///
-/// The number of the first line that is none of this.
+/// The number of the first line in none of these forms.
 fn parse(text: &str) -> Result<BTreeMap<String, Secret>, usize> {
     let mut variables = BTreeMap::new();
     let mut rest = text.trim_start_matches('\u{feff}');

@@ -66,7 +66,7 @@ impl Environment {
         self
     }
 
-    /// Every variable with its value, by name, without those that are not UTF-8.
+    /// Every variable with its value, by name, except values that are not UTF-8.
     pub fn to_strings(&self) -> BTreeMap<String, String> {
         let text =
             |(name, value): (&OsString, &OsString)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()));

@@ -14,10 +14,10 @@ const LONGEST_FILE: u64 = 64 << 10;
 /// Folders within a workspace that hold the settings of an editor.
 const EDITOR_FOLDERS: [&str; 6] = [".cursor", ".vscode", ".roo", ".windsurf", ".gemini", ".zed"];
 
-/// Beginnings of references to what an editor alone knows.
+/// Beginnings of references that only an editor can resolve.
 const EDITOR_REFERENCES: [&str; 4] = ["config:", "command:", "extensionInstallFolder:", "workspaceFolder:"];
 
-/// What the references of a text stand for.
+/// The values that the references of a text stand for.
 #[derive(Debug, Clone, Copy)]
 pub struct ReferenceSources<'a> {
     /// The variables.
@@ -54,7 +54,7 @@ pub enum Unexpandable {
     /// `${secret:…}` with another name than secrets have.
     #[error("`${{secret:` must be followed by a name and `}}`: {0}")]
     NoSecretName(InvalidSecretName),
-    /// `${input:…}`, for which there is no answer.
+    /// An `${input:…}` without an answer.
     #[error("`${{input:{0}}}` needs a person to answer")]
     Input(String),
     /// What only an editor can say, such as `${config:…}`.
@@ -101,7 +101,7 @@ enum SourcePart<'a> {
     Reference(&'a str),
 }
 
-/// What a part stands for.
+/// A resolved part of a text.
 enum ResolvedPart<'a> {
     Text(Cow<'a, str>),
     User,

@@ -1,4 +1,4 @@
-//! The format of a configuration file: by its content, where that tells it. Knows no option.
+//! The format of a configuration file, detected from its content where possible. Knows no option.
 
 use std::path::Path;
 
@@ -9,9 +9,7 @@ use super::{from_json, from_toml, from_yaml, problem::ConfigProblems, tree::Docu
 pub(super) enum FileFormat {
     /// JSON, perhaps with comments.
     Json,
-    /// TOML.
     Toml,
-    /// YAML.
     Yaml,
 }
 

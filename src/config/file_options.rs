@@ -1,4 +1,4 @@
-//! The options of one file: its top level, and the tables below it. Knows nothing of the command line.
+//! The options of one file: its top level, and the tables below it.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -28,13 +28,13 @@ use crate::model::{AuthPolicy, BackendId, BackendSpec, Groups, LimitsConfig, Log
 key_rows! {
     /// The keys beside tables.
     pub(super) const KEYS {
-        /// Address at which the gateway listens; a port alone is one of this machine. Port 0 lets the system choose. A
-        /// socket that [systemd passes](deployment.md#systemd) takes its place.
+        /// Address at which the gateway listens; a port by itself listens on this machine only. Port 0 lets the system
+        /// choose. A socket that [systemd passes](deployment.md#systemd) takes its place.
         listen: Text("address and port, or a port"), Value("\"127.0.0.1:8080\"");
         /// The URL under which clients reach the gateway: https, or http of a loopback host; without path, query,
         /// fragment and slash at the end. Required if `listen` is not a loopback address.
         ///
-        /// Issuer, endpoints and cookies derive from it alone. Without it: `http://` and the address.
+        /// Issuer, endpoints and cookies derive only from it. Without it: `http://` and the address.
         public_url: Text("URL"), None("\"https://mcp.example.com\"");
         /// The folder of the database and keys. Without it: the platform's data folder, such as
         /// `~/.local/share/lockkeeper`.
@@ -54,7 +54,7 @@ key_rows! {
     pub(super) const TABLES {
         /// TLS without a proxy: [`[tls]`](#tls)
         tls: Table("tls"), None("");
-        /// This gateway as one of several on its database: [`[replica]`](#replica)
+        /// Runs this gateway as one of several on its database: [`[replica]`](#replica)
         replica: Table("replica"), None("");
         /// Limits and timeouts: [`[limits]`](#limits)
         limits: Table("limits"), None("");
@@ -74,7 +74,7 @@ key_rows! {
         servers: Tables("server"), None("");
         /// Servers with an endpoint of their own, by its name: [`[groups.<name>]`](#groupsname)
         groups: Tables("group"), None("");
-        /// OpenID providers at which people log in, by name: [`[login.<name>]`](#loginname)
+        /// OpenID providers where people log in, by name: [`[login.<name>]`](#loginname)
         login: Tables("login"), None("");
     }
 }
@@ -106,7 +106,6 @@ pub(super) struct FileOptions {
     pub(super) groups: Groups,
 }
 
-/// Reads a `lockkeeper.toml`.
 pub(super) fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
     let mut sections = (root.table("limits"), root.table("auth"), root.table("http"), root.table("log"));
     let (mut stdio, mut programs) = (root.table("stdio"), root.table("programs"));
@@ -191,7 +190,7 @@ fn renamed(section: &Section<'_>) -> Vec<(String, BackendId)> {
 /// Parses an address and a port, or a port of this machine.
 pub(super) fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     let fault = "this must be a port, or an address and a port, such as `8080`, `[::]:8080` or `0.0.0.0:8080`";
-    // a port alone is one of this machine
+    // a port by itself listens on this machine only
     let port = text.strip_prefix("localhost:").unwrap_or(text).parse::<u16>();
     port.map(|port| (Ipv4Addr::LOCALHOST, port).into()).or_else(|_| text.parse()).map_err(|_| fault.to_owned())
 }

@@ -1,4 +1,4 @@
-//! Files of the data folder. Knows nothing of their content.
+//! Files of the data folder.
 
 use std::{
     io,

@@ -36,8 +36,8 @@ const FORMER_NAMES: [FormerName; 9] = [
     FormerName { table: &["login", "*", "rights", "*"], former: "backends", present: Key("servers") },
 ];
 
-/// The former name of a key, or of the one whose place it took; `None` if there is none. `table` is the path of its table with names in angle brackets, such as
-/// `login.<name>`.
+/// The former name of a key, or of the key it replaced; `None` without one. `table` is the path of its table with names
+/// in angle brackets, such as `login.<name>`.
 pub fn former_name(table: &str, key: &str) -> Option<&'static str> {
     let way = table.split('.').filter(|part| !part.is_empty());
     let way: Vec<&str> = way.map(|part| if part.starts_with('<') { "*" } else { part }).collect();
@@ -46,7 +46,6 @@ pub fn former_name(table: &str, key: &str) -> Option<&'static str> {
 
 /// A file with the present names of its keys.
 pub(super) struct Modernized {
-    /// The file.
     pub(super) document: Document,
     /// A notice for each former name in it.
     pub(super) notices: Vec<ConfigProblem>,
@@ -63,7 +62,7 @@ struct Rewriting<'a> {
     problems: Vec<ConfigProblem>,
 }
 
-/// Gives each key of `document` its present name. The two tables of one that is there under both names become one.
+/// Gives each key of `document` its present name. If a table is there under both names, the two are merged.
 pub(super) fn modernize(document: Document) -> Modernized {
     let (mut notices, mut problems) = (Vec::new(), Vec::new());
     let mut root = document.root.clone();

@@ -1,4 +1,4 @@
-//! The tables `[groups.<name>]`: servers that share an endpoint. Knows nothing of the endpoint.
+//! The tables `[groups.<name>]`: servers that share an endpoint.
 
 use super::{
     section::{Section, meant},
@@ -11,7 +11,7 @@ key_rows! {
     pub(super) const KEYS {
         /// The names of its servers, in the order of their lists; at least one.
         ///
-        /// Those that are `disabled` are left out.
+        /// Servers that are `disabled` are left out.
         servers: Texts, Required("[\"files\", \"docs\"]");
         /// Rules for its tools: `[groups.<name>.tools]`.
         tools: Table("group_tools"), None("");

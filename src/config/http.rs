@@ -1,4 +1,4 @@
-//! The section `[http]`: HTTP access rules. Knows nothing of the middleware.
+//! The section `[http]`: HTTP access rules.
 
 use super::{keys, section::Section};
 use crate::model::{AllowedOrigin, QueryKey, Serves, TrustedProxies, config_key::config_keys, policy::host};
@@ -6,9 +6,9 @@ use crate::model::{AllowedOrigin, QueryKey, Serves, TrustedProxies, config_key::
 config_keys! {
     /// HTTP access rules.
     pub struct HttpConfig, taken at restart {
-        /// Web pages, extensions and apps that may call MCP endpoints, such as `"https://app.example.com"`,
-        /// `"https://*.example.com"` for all names below one, or `"chrome-extension://id"`, beside the gateway's own and
-        /// loopback pages.
+        /// Web pages, extensions and apps that may call MCP endpoints, in addition to the gateway's own and loopback
+        /// pages: `"https://app.example.com"`, `"https://*.example.com"` for all names below one, or
+        /// `"chrome-extension://id"`.
         allowed_origins: Vec<AllowedOrigin> = texts(AllowedOrigin::parse) at reload;
         /// Further names in the `Host` header, without port, such as `"mcp.internal"`.
         allowed_hosts: Vec<String> = texts(host) at reload;
@@ -31,7 +31,7 @@ impl HttpConfig {
         keys::read(section, Self::KEYS, Self::default()).0
     }
 
-    /// Reads the trusted proxies alone.
+    /// Reads only the trusted proxies.
     pub(super) fn proxies(section: &mut Section<'_>) -> TrustedProxies {
         let one = Self::KEYS.iter().filter(|key| key.name == "trusted_proxies");
         keys::read(section, one, Self::default()).0.trusted_proxies

@@ -1,4 +1,4 @@
-//! The servers of another program's file as entries of a `lockkeeper.toml`. Knows nothing of how they are written.
+//! The servers of another program's file as entries of a `lockkeeper.toml`.
 
 use std::path::Path;
 
@@ -34,13 +34,13 @@ const SECRET_NAMES: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZ
 /// The file of another program.
 #[derive(Debug)]
 pub struct ImportedFile {
-    /// Its servers, without those that are switched off.
+    /// Its servers, except disabled ones.
     pub servers: Vec<ImportedServer>,
     /// The names of those.
     pub switched_off: Vec<String>,
     /// The folders of projects with servers of their own, which are not among them.
     pub other_projects: Vec<String>,
-    /// The values for which the program asks a person: each is a variable here.
+    /// The values that the program asks a person for: each becomes a variable here.
     pub inputs: Vec<ImportedInput>,
 }
 
@@ -53,7 +53,7 @@ pub struct ImportedServer {
     pub keys: Vec<ImportedKey>,
     /// Keys that are not taken over.
     pub left_out: Vec<String>,
-    /// Values that look like secrets and stand in the file as they are.
+    /// Values that look like secrets and are in the file in plain text.
     pub secrets: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ pub struct ImportedKey {
     pub value: ConfigNode,
 }
 
-/// A value for which a program asks a person.
+/// A value that a program asks a person for.
 #[derive(Debug)]
 pub struct ImportedInput {
     /// The variable that has it here.

@@ -1,8 +1,8 @@
-//! Values for which a program asks a person when it starts its servers (`inputs` of VS Code). Knows nothing of terminals.
+//! Values that a program asks a person for when it starts its servers (`inputs` of VS Code). The terminal is elsewhere.
 
 use super::tree::{ConfigEntry, ConfigNode, ConfigValue, Document};
 
-/// A value that the servers of a file need and that nobody has given.
+/// A value that the servers of a file need and that was not given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenInput {
     /// Its name in `${input:…}`.
@@ -18,11 +18,9 @@ pub struct OpenInput {
 /// The form of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputKind {
-    /// A line.
     Line,
     /// A line that is not shown.
     Hidden,
-    /// One of these; not empty.
     Choice(Vec<String>),
 }
 

@@ -18,7 +18,7 @@ pub struct DocumentedKeys {
     pub definition: &'static str,
     /// Its keys, in order.
     pub parts: Vec<DocumentedPart>,
-    /// Keys of which a table has exactly one; empty if there are none.
+    /// Keys of which a table must have exactly one; may be empty.
     pub one_of: &'static [&'static str],
 }
 

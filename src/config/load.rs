@@ -1,5 +1,5 @@
 //! Loads the checked [`Config`] from command line, environment and file, in this order of precedence, with the defaults
-//! last. Knows nothing of running parts.
+//! last.
 
 use std::{
     cell::RefCell,
@@ -169,7 +169,7 @@ pub fn data_places(
     if loader.problems.is_empty() { Ok(places) } else { Err(ConfigProblems(loader.problems)) }
 }
 
-/// Finds the data folder alone. The file is not read if the folder is named elsewhere.
+/// Finds only the data folder. The file is not read if the folder is named elsewhere.
 pub fn data_folder(
     given: &CommandLineOptions,
     environment: &Environment,
@@ -245,7 +245,7 @@ impl Loader<'_> {
         file.secret_files = programs::secret_files(&document, sources);
         file.former_names = former_names;
         self.problems.append(&mut reader.into_problems());
-        // a lockkeeper.toml may have settings alone
+        // a lockkeeper.toml may have only settings
         let lists_servers = client_table.is_some() || document.root.iter().any(|entry| entry.key == "servers");
         if lists_servers && file.backends.is_empty() && self.problems.is_empty() {
             self.problems.push(no_servers(path, &other_projects));
@@ -362,7 +362,7 @@ impl Loader<'_> {
         self.folder.join(folder).components().collect()
     }
 
-    /// Value of a variable for which there is no command-line option; `None` if it is not set or empty.
+    /// Value of a variable without a command-line option; `None` if it is not set or empty.
     fn variable<T>(&mut self, name: &'static str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
         let text = self.environment.get(name).filter(|text| !text.is_empty())?;
         parse(text).map_err(|what| self.problems.push(ConfigProblem::new(ConfigPlace::Variable(name), what))).ok()
@@ -385,8 +385,8 @@ impl Loader<'_> {
         self.variable("LOCKKEEPER_TRUSTED_PROXIES", TrustedProxies::parse).unwrap_or(in_file)
     }
 
-    /// The port at which a platform reaches the gateway (`PORT`). Other programs read that variable too, so it counts only
-    /// beside one that is the gateway's own.
+    /// The port where a platform reaches the gateway (`PORT`). Other programs read that variable too, so it counts only
+    /// together with one of the gateway's own.
     fn platform_port(&mut self) -> Option<SocketAddr> {
         self.environment.get("LOCKKEEPER_PUBLIC_URL").filter(|url| !url.is_empty())?;
         let parse = |text: &str| match text.parse::<u16>() {
@@ -441,7 +441,7 @@ impl Loader<'_> {
     }
 }
 
-/// A file that lists nothing. The demonstration is never published instead of somebody's servers.
+/// A file that lists nothing. The demonstration must never be published in place of a user's servers.
 fn no_servers(path: &Path, other_projects: &[String]) -> ConfigProblem {
     let place = ConfigPlace::WholeFile(path.display().to_string());
     if other_projects.is_empty() {

@@ -1,4 +1,4 @@
-//! Certificates and proxy of one server at a URL. Knows nothing of connections.
+//! Certificates and proxy of one server at a URL.
 
 use std::{path::Path, sync::Arc};
 
@@ -22,9 +22,9 @@ const LONGEST: u64 = 1 << 20;
 key_rows! {
     /// The keys.
     pub(super) const KEYS {
-        /// A file with certificates of authorities in PEM, which are trusted beside those of the system. One that the server
-        /// shows itself is a pin: the server has to prove its key, and its name and authority do not count. With a `url`
-        /// of HTTP or WebSocket alone.
+        /// A PEM file with certificates of authorities to trust in addition to the system's. If the server presents one
+        /// of them itself, it is a pin: the server has to prove its key, and its name and authority do not count. Only
+        /// with an HTTP or WebSocket `url`.
         ca_file: Text("text"), None("\"company-ca.pem\"");
         /// A file with the gateway's certificate for this server, and those up to its authority, in PEM (mutual TLS).
         /// With `client_key_file`.
@@ -34,7 +34,7 @@ key_rows! {
         /// The URL of the HTTP proxy to this server, with user and password if it needs them, or `none`. Without it: as
         /// `https_proxy`, `http_proxy` and `no_proxy` of the gateway's environment say, never for loopback addresses.
         ///
-        /// With a `url` of HTTP or WebSocket alone.
+        /// Only with an HTTP or WebSocket `url`.
         proxy: Text("text"), None("\"http://proxy.example.com:3128\"");
     }
 }

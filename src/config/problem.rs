@@ -9,9 +9,7 @@ pub enum ConfigPlace {
     File {
         /// File name as given.
         file: String,
-        /// Line, from 1.
         line: usize,
-        /// Column, from 1.
         column: usize,
         /// Option, such as `servers.files.command`; empty for a syntax error.
         path: String,

@@ -1,5 +1,4 @@
-//! The section `[programs]`, the places of the gateway that programs do not see, and secrets among their arguments. Knows nothing of
-//! processes.
+//! The section `[programs]`, the gateway's places that programs cannot see, and secrets among the programs' arguments.
 
 use std::{
     path::{Path, PathBuf},
@@ -22,9 +21,10 @@ use crate::support::launcher::HiddenPlaces;
 config_keys! {
     /// Rules for the programs of all servers.
     pub struct ProgramsConfig, taken at reload {
-        /// The level to which programs are kept from the gateway's data, unless a server says otherwise. `"keys"`: from the data folder, the configuration
-        /// file, the files that it names as secrets, and the memory and environment of the gateway and of other servers, as far as this
-        /// machine allows ([isolation of programs](isolation.md#programs)). `"off"`: from nothing.
+        /// How far programs are kept from the gateway's data, unless a server's own setting differs. `"keys"`: from the
+        /// data folder, the configuration file, the secret files that it names, and the memory and environment of the
+        /// gateway and of other servers, as far as this machine allows ([isolation of
+        /// programs](isolation.md#programs)). `"off"`: from nothing.
         contain: Contain = choice("keys" => Contain::Keys, "off" => Contain::Off);
         /// With `true` a program that cannot be contained in full is not started, and the reason is its state. Otherwise it runs with what
         /// this machine gives, and `status` and `check` say what is missing.
@@ -45,7 +45,7 @@ const SECRET_BEGINNINGS: [&str; 9] =
 /// A file that the configuration names as a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SecretFile {
-    /// The server in whose section it is named.
+    /// The server whose section names it.
     server: Option<BackendId>,
     path: PathBuf,
 }
@@ -94,7 +94,7 @@ fn collect_node(
         found.push(SecretFile { server: server.cloned(), path: sources.folder.join(file) });
     };
     match &node.value {
-        // one that cannot be expanded is reported where it is read
+        // a path that cannot be expanded is reported where it is read
         ConfigValue::Text(text) if is_file => {
             if let Ok(file) = expand(text, sources) {
                 add(&file);

@@ -1,5 +1,4 @@
-//! The URL of the gateway for clients (OA-137): base of issuer, resources, metadata and cookies. Knows nothing of
-//! requests.
+//! The URL of the gateway for clients (OA-137): base of issuer, resources, metadata and cookies.
 
 use std::{fmt, net::SocketAddr};
 
@@ -80,7 +79,7 @@ fn nearly(text: &str) -> Option<String> {
         Some(_) if bare.len() < text.len() => PublicUrl::checked(bare).ok()?,
         None if is_host(bare) => {
             let with = |scheme: &str| PublicUrl::checked(&format!("{scheme}://{bare}"));
-            // of a loopback host alone
+            // only for a loopback host
             with("http").or_else(|_| with("https")).ok()?
         }
         _ => return None,

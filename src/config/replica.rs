@@ -1,4 +1,4 @@
-//! The section `[replica]`: this gateway is one of several on its database. Knows nothing of the others.
+//! The section `[replica]`: this gateway is one of several on its database.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use crate::model::{ReplicaAddress, config_key::key_rows};
 key_rows! {
     /// The keys.
     pub(super) const KEYS {
-        /// Address at which this replica listens, for the other replicas alone.
+        /// Address where this replica listens, only for the other replicas.
         ///
         /// They prove themselves to each other with keys that the database names.
         listen: Text("address and port"), Required("\"0.0.0.0:8701\"");
@@ -20,7 +20,7 @@ key_rows! {
 /// How the other replicas reach this one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplicaConfig {
-    /// `listen`: address and port for the other replicas alone.
+    /// `listen`: address and port, only for the other replicas.
     pub listen: SocketAddr,
     /// `advertise`: the address under which they reach it.
     pub advertise: ReplicaAddress,

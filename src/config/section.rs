@@ -180,7 +180,7 @@ impl<'a> Section<'a> {
         parsed.map_err(|what| self.fault(format!("`{key}`: {what}"), advice)).ok()
     }
 
-    /// A list of strings in which the caller may stand.
+    /// A list of strings that may contain the caller.
     pub fn caller_texts(&mut self, key: &'static str) -> Option<Vec<CallerText>> {
         let entry = self.take(key)?;
         let path = self.path(key);
@@ -192,7 +192,7 @@ impl<'a> Section<'a> {
         Some(nodes.iter().enumerate().filter_map(text).collect())
     }
 
-    /// A table of secrets in which the caller may stand; `check` says what is wrong with a pair as it is for the gateway
+    /// A table of secrets that may contain the caller. `check` returns the fault of a pair in the form for the gateway
     /// itself, without quoting the value. A number or a boolean counts as its text.
     pub fn caller_secrets(
         &mut self,
@@ -300,7 +300,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// One of these words.
+    /// One of the given words.
     pub fn choice<T: Clone>(&mut self, key: &'static str, choices: &[(&'static str, T)]) -> Option<T> {
         self.parsed(key, |text| {
             let chosen = choices.iter().find(|(name, _)| *name == text);
@@ -360,7 +360,7 @@ impl<'a> Section<'a> {
         self.passed_over = keys;
     }
 
-    /// Options that have an effect in other programs alone: what is so here, and what to write.
+    /// Options that only work in other programs: how it is here, and what to write.
     pub fn without_effect(&mut self, options: &[(&'static str, &str, &str)]) {
         for (key, what, advice) in options {
             let Some(entry) = self.take(key) else { continue };

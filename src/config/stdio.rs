@@ -1,4 +1,4 @@
-//! The section `[stdio]`: rules for clients of `lockkeeper stdio`. Knows nothing of how they are served.
+//! The section `[stdio]`: rules for clients of `lockkeeper stdio`.
 
 use super::{keys, section::Section};
 use crate::model::config_key::config_keys;
@@ -20,9 +20,7 @@ config_keys! {
 /// A transport with authorization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpgradeTransport {
-    /// HTTP+SSE of 2024-11-05.
     HttpSse,
-    /// Streamable HTTP.
     StreamableHttp,
 }
 

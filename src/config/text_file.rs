@@ -1,4 +1,4 @@
-//! Text files of people: the encoding that they are in. Knows nothing of their content.
+//! Text files of people, in any common encoding.
 
 use std::{
     fs::{self, File},

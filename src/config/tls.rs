@@ -1,4 +1,4 @@
-//! The section `[tls]`: names, and where their certificate comes from. Knows nothing of certificates but their form.
+//! The section `[tls]`: names, and where their certificate comes from.
 
 use std::{
     collections::BTreeSet,
@@ -55,15 +55,15 @@ key_rows! {
         directory: Text("text"), Value("\"letsencrypt\"");
         /// The address that the authority writes to, if a certificate is not renewed.
         email: Text("text"), None("\"ops@example.com\"");
-        /// A file with certificates of authorities in PEM, which are trusted beside those of the system when the
-        /// directory is asked.
+        /// A PEM file with certificates of authorities to trust in addition to the system's, for requests to the
+        /// directory.
         ca_file: Text("text"), None("\"company-ca.pem\"");
         /// The id of an account that the authority has made before (external account binding). With
         /// `external_account_key`.
         external_account_id: Text("text"), None("\"kid-1\"");
         /// Its key in base64url, best as `${file:PATH}` or `${VAR}`.
         external_account_key: Text("text"), None("\"${file:authority.key}\"");
-        /// The ways by which the authority may see that the names are this gateway's, the preferred one first: at port 443
+        /// How the authority may check that the names are this gateway's, the preferred way first: at port 443
         /// (`tls-alpn-01`), or at port 80 (`http-01`). If one fails, the next order tries the other.
         challenges: Texts, Value("[\"tls-alpn-01\", \"http-01\"]");
         /// Address without TLS, which answers the authority and redirects people to https, or `false`. If the gateway
@@ -86,9 +86,7 @@ pub(super) struct TlsOptions {
 enum PlainListen {
     /// At port 80 of the address with TLS.
     Beside,
-    /// There.
     At(SocketAddr),
-    /// Nowhere.
     Off,
 }
 

@@ -1,4 +1,4 @@
-//! The tables `[servers.<name>.tools]` and `[groups.<name>.tools]`: rules for the tools of a server or a group. Knows nothing of their meaning.
+//! The tables `[servers.<name>.tools]` and `[groups.<name>.tools]`: rules for the tools of a server or a group.
 
 use std::{collections::BTreeMap, sync::Arc};
 

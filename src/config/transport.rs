@@ -1,4 +1,4 @@
-//! Transport of one configured server: its program, or its URL. Knows nothing of connections.
+//! Transport of one configured server: its program, or its URL.
 
 use std::{
     collections::BTreeMap,
@@ -49,14 +49,14 @@ key_rows! {
     pub(super) const COMMAND {
         /// The program that is started and speaks MCP on its standard input and output.
         command: Text("text"), None("\"npx\"");
-        /// Its arguments. With `command` alone.
+        /// Its arguments. Only with `command`.
         args: Texts, Example("[]", "[\"-y\", \"@modelcontextprotocol/server-filesystem\", \"${HOME}\"]");
-        /// Its variables, beside [those that are passed on](operations.md#what-a-program-sees). With `command` alone.
+        /// Its variables, in addition to [those passed on](operations.md#what-a-program-sees). Only with `command`.
         env: TableOfTexts, Example("{}", "{ LOG_LEVEL = \"info\" }");
-        /// A file with more of them, a line `NAME=value` each, as `.env` files have them; nothing in it is expanded.
-        /// `env` goes before it. With `command` alone.
+        /// A file with more of them, a line `NAME=value` each, as in `.env` files; nothing in it is expanded. `env`
+        /// takes precedence. Only with `command`.
         env_file: Text("text"), None("\"files.env\"");
-        /// Its working directory. Without it: the gateway's own. With `command` alone.
+        /// Its working directory. Without it: the gateway's own. Only with `command`.
         cwd: Text("path"), None("\"/srv\"");
     }
 }
@@ -69,8 +69,8 @@ key_rows! {
         ///
         /// Without user and password.
         url: Text("URL"), None("\"https://docs.example.com/mcp\"");
-        /// Headers of every request, such as `Authorization`. Those that the gateway sets itself are refused. With a
-        /// `url` of HTTP or WebSocket alone.
+        /// Headers of every request, such as `Authorization`. Headers that the gateway sets itself are refused. Only
+        /// with an HTTP or WebSocket `url`.
         headers: TableOfTexts, Example("{}", "{ Authorization = \"Bearer ${DOCS_TOKEN}\" }");
     }
 }
@@ -96,14 +96,12 @@ key_rows! {
 
 /// A transport, with its texts for the gateway itself.
 pub(super) struct ReadTransport {
-    /// The transport.
     pub(super) spec: TransportSpec,
-    /// What its server is told of callers.
+    /// What its server learns about callers.
     pub(super) disclosure: Disclosure,
 }
 
-/// Reads the transport of a server: exactly one of `command`, `url` and `builtin`. Relative paths are relative to
-/// `folder`.
+/// Reads the transport of a server: exactly one of `command`, `url` and `builtin`. Relative paths start at `folder`.
 pub(super) fn read(section: &mut Section<'_>, dialect: Dialect, folder: &Path) -> Option<ReadTransport> {
     let (kind, transport) = (section.choice("type", &KINDS), section.choice("transport", &KINDS));
     let kind = kind.or(transport);
@@ -229,7 +227,7 @@ fn remote(
 // === impl ReadTransport ===
 
 impl ReadTransport {
-    /// A server that is told nothing.
+    /// A server that learns nothing about callers.
     fn told_nothing(spec: TransportSpec) -> Self {
         Self { spec, disclosure: Disclosure::default() }
     }

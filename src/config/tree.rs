@@ -36,13 +36,9 @@ pub struct ConfigNode {
 /// A value.
 #[derive(Debug, Clone)]
 pub enum ConfigValue {
-    /// A string.
     Text(String),
-    /// A whole number.
     Integer(i64),
-    /// True or false.
     Flag(bool),
-    /// A list.
     List(Vec<ConfigNode>),
     /// A table, in file order.
     Table(Vec<ConfigEntry>),

@@ -1,4 +1,4 @@
-//! The configuration files that are read without being named. Knows nothing of their content.
+//! The configuration files that are found without being named.
 
 use std::path::{Path, PathBuf};
 
