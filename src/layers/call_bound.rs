@@ -13,7 +13,7 @@ use crate::{
     model::BackendId,
 };
 
-/// The layer in which `calls` of clients run at once; `None`: any number. Lists and listens do not count.
+/// The layer that lets `calls` of clients run at once; `None`: any number. Lists and listens do not count.
 pub fn call_bound(calls: Option<usize>) -> Option<Layer> {
     let max = calls?;
     Some(Arc::new(move |Beneath { backend, server, .. }| {

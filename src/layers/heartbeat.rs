@@ -1,12 +1,12 @@
-//! Progress on behalf of a silent server, so that clients with a fixed time-out go on waiting. Many give up after 60 s
-//! without any, whatever the server does.
+//! Progress on behalf of a silent server, so that clients with a fixed time-out keep waiting. Many give up after 60 s
+//! without progress.
 //!
-//! A heartbeat has a value below zero, since servers count from zero or more: nothing that the server reports later has to
-//! be changed to increase (all versions, *Progress*). It claims no `total`. Once the server reports progress by itself,
-//! it is left to it. Other notifications are silence too: clients extend their time-out on progress alone.
+//! A heartbeat has a value below zero, since servers count from zero or more: later reports of the server increase
+//! without a change (all versions, *Progress*). It claims no `total`. Once the server reports progress itself, the
+//! heartbeat stops. Other notifications count as silence: clients extend their time-out only on progress.
 //!
-//! While a call waits for its server to start, or for a free process, the heartbeat says so (`translation` 6.7, 4b.1), whatever
-//! the operator sets.
+//! While a call waits for its server to start, or for a free process, the heartbeat says so (`translation` 6.7, 4b.1),
+//! for any setting of the operator.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -101,7 +101,7 @@ impl Pulse {
         })
     }
 
-    /// The time at which a heartbeat may be due.
+    /// When a heartbeat may be due.
     fn next(&self) -> Instant {
         let look = self.looked + WAIT_INTERVAL;
         self.interval.map_or(look, |interval| look.min(self.last + interval))

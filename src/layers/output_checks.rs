@@ -1,5 +1,5 @@
-//! The first result of each tool with an output schema, held against that schema, so that the operator hears of a server
-//! that breaks its own promise. Results are passed on as they are.
+//! The first result of each tool with an output schema, compared with that schema, so that the operator learns of a
+//! server that breaks its own promise. Results pass unchanged.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,7 +20,7 @@ use crate::{
 const MAX_SIZE: usize = 256 << 10;
 /// Maximum number of tools that wait for their first result.
 const MAX_TOOLS: usize = 1_000;
-/// Maximum number of tools that are told, and length of their names.
+/// Maximum number of reported tools, and length of their names.
 const MAX_TOLD: (usize, usize) = (10, 80);
 
 /// The output schemas of one backend that are to be checked, and what was found.

@@ -1,4 +1,4 @@
-//! Plain contradictions between a value and a JSON Schema. Knows nothing of tools.
+//! Plain contradictions between a value and a JSON Schema.
 //!
 //! Only the keywords that say most (`type`, `enum`, `const`, `required`, `properties`, `additionalProperties`, `items`) are
 //! read, in bounded time: schemas and values come from servers, and a whole validator can be kept busy by a small schema. A
@@ -31,7 +31,7 @@ impl SchemaCheck {
         let Value::Object(schema) = schema else { return None };
         let length = |keyword: &str| schema.get(keyword).and_then(Value::as_array).map_or(0, Vec::len);
         self.charge(1 + length("type") + length("enum") + length("required"))?;
-        // what is beside a reference counts in some drafts only
+        // in some drafts, siblings of a reference do not count
         if schema.contains_key("$ref") {
             return None;
         }

@@ -1,6 +1,6 @@
-//! A server whose tasks have owners (`OA-115`): registers the tasks that calls create, and refuses requests about tasks of
-//! others, without a word to the server. Stands above the bridges of `crossing`, so that it sees every pair of client and
-//! server. Knows nothing of how owners are kept.
+//! A server whose tasks have owners (`OA-115`): registers the tasks that calls create, and refuses requests about tasks
+//! of others, without a word to the server. Wraps the bridges of `crossing`, so that it sees every pair of client and
+//! server.
 //!
 //! The id of a new task is held back until its owner is stored. If that fails, the task is cancelled.
 
@@ -28,7 +28,7 @@ use crate::{
     model::{BackendId, Owner, TaskScope},
 };
 
-/// Maximum time to cancel a task whose id nobody got.
+/// Maximum time to cancel a task whose id was never delivered.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The layer that keeps the owners of a server's tasks. Cancellations of the gateway's own go to `unbounded`, the server
@@ -62,7 +62,7 @@ struct CreatingCall {
     created: Option<CreatedTask>,
 }
 
-/// A new task whose id nobody has got. Dropping it cancels the task.
+/// A new task whose id was not delivered yet. Dropping it cancels the task.
 struct UnreportedTask {
     tasks: OwnedTasks,
     context: Context,
@@ -112,8 +112,8 @@ impl OwnedTasks {
         })
     }
 
-    /// Serves a request about a task of unknown owner, at a server that tells callers apart. If it reports the task, the
-    /// task is the caller's.
+    /// Serves a request about a task of unknown owner, at a server that tells callers apart. If the server reports the
+    /// task, it is the caller's.
     fn serve_unowned(&self, call: Call, owner: Owner, id: String) -> Reply {
         let (owners, is_get) = (Arc::clone(&self.0.owners), call.method == Method::TasksGet);
         self.0.server.call(call).map(move |event| {
@@ -202,8 +202,8 @@ impl OwnedTasks {
         if own.is_empty() { listen::without_tasks(&named, reply) } else { reply }
     }
 
-    /// True for an event of a listen that is about no task, or about one of this owner. What only relates to a task may also
-    /// come from one without an owner, which a call of a client without tasks awaits.
+    /// True for an event of a listen that concerns no task, or a task of this owner. An event that only relates to a
+    /// task may also concern a task without an owner, which a call of a client without tasks awaits.
     fn is_for(&self, owner: &Owner, event: &Event) -> bool {
         let (id, ended) = match event {
             Event::Notified(told) if matches!(told.method, Method::Tasks | Method::TaskStatus) => {

@@ -9,7 +9,7 @@ use super::output_checks::OutputChecks;
 pub struct ServerFacts {
     /// Checks of results by the output schemas of its tools.
     pub(crate) outputs: OutputChecks,
-    /// Tasks as declared so far: unknown (0), or one of the values below.
+    /// Declared tasks: unknown (0), or one of the values below.
     tasks: AtomicU8,
 }
 

@@ -1,5 +1,5 @@
-//! Registry of the owners of tasks (`OA-115`): the one place that says whose task at a server an id names. An owner is a
-//! user and an app, never a session. Knows nothing of messages.
+//! Registry of the owners of tasks (`OA-115`): the only place that maps the id of a server's task to its owner. An
+//! owner is a user and an app, never a session.
 //!
 //! Memory answers. A miss asks the store, so that an app finds its tasks after a restart and at another replica; that is
 //! limited for each owner. Unknown tasks are not remembered as such: another replica may add them.
@@ -25,9 +25,9 @@ use crate::{
     support::{Clock, Digest, Timestamp, limits::Buckets},
 };
 
-/// Maximum number of tasks of one owner at one server. Those that have ended leave first.
+/// Maximum number of tasks of one owner at one server. Ended tasks leave first.
 pub(super) const MAX_TASKS: usize = 1_000;
-/// Time for which a task is kept after its `ttl`, and the longest time in all.
+/// How long a task is kept after its `ttl`, and the longest time in all.
 const LIFETIME: (Duration, Duration) = (Duration::from_mins(1), Duration::from_hours(24 * 7));
 /// Searches in the store for one owner: at once, and the time until a further one.
 const SEARCHES: (u32, Duration) = (60, Duration::from_secs(1));
@@ -67,9 +67,9 @@ pub(crate) struct ServerTaskOwners {
 pub(crate) enum TaskAccess {
     /// It is the owner's.
     Own,
-    /// Nobody is known to own it, and the server decides.
+    /// It has no known owner, and the server decides.
     ServerDecides,
-    /// It is unknown, or somebody else's.
+    /// It is unknown, or another owner's.
     Unknown,
 }
 
@@ -127,7 +127,7 @@ impl ServerTaskOwners {
         false
     }
 
-    /// True if a task is known to be only somebody else's.
+    /// True if all known owners of a task are others.
     pub(crate) fn is_of_another(&self, owner: &Owner, id: &str) -> bool {
         let task = self.scope.digest_of(id);
         let known = self.known.read();
@@ -217,7 +217,6 @@ impl ServerTaskOwners {
         Err(failure)
     }
 
-    /// Removes a task.
     pub(crate) fn remove(self: &Arc<Self>, owner: &Owner, id: &str) {
         let task = self.scope.digest_of(id);
         self.known.write().remove(owner, &task);

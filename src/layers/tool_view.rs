@@ -106,7 +106,7 @@ fn without_required(tool: Bytes, defaults: &Map<String, Value>) -> Bytes {
     json::with_member(&tool, "inputSchema", &String::from_utf8_lossy(&schema))
 }
 
-/// The error of a tool that is left out: that of one that does not exist.
+/// The error for a hidden tool: the same as for one that does not exist.
 fn unknown(name: &str) -> ErrorObject {
     metrics::counter!("lockkeeper_gateway_unknown_names_total").increment(1);
     ErrorObject::invalid_params(&format!("Unknown tool: {name}"))
