@@ -1,5 +1,5 @@
 //! What the well-known MCP clients send and require on their way to a token, and whether a deployment gives it to them.
-//! Knows nothing of this gateway: it looks at any MCP server over HTTP, and goes as far as it can without a person.
+//! It does not depend on this gateway: it examines any MCP server over HTTP, as far as possible without a person.
 //!
 //! A client is a value of [`CLIENTS`]; [`Doctor::examine`] does for each the same: the 401, the metadata, the registration,
 //! the authorization request up to the login page, and the errors of the token endpoint.

@@ -1,5 +1,4 @@
-//! The authorization request up to the page of the login, and the errors of the token endpoint. Knows nothing of what
-//! came before.
+//! The authorization request up to the page of the login, and the errors of the token endpoint.
 
 use http::Method;
 

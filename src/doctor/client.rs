@@ -1,4 +1,4 @@
-//! An MCP client as a value: what it sends, and what it requires. Knows nothing of HTTP and of any deployment.
+//! An MCP client as a value: its requests, and its requirements.
 
 use serde_json::{Value, json};
 use url::Url;
@@ -40,7 +40,7 @@ pub struct RegistrationProfile {
     pub name: &'static str,
     /// `redirect_uris`
     pub redirect_uris: &'static [&'static str],
-    /// The redirect URI of its requests: one of these, on a loopback host perhaps with another port.
+    /// The redirect URIs of its requests, on a loopback host perhaps with another port.
     pub callback: &'static str,
     /// `grant_types`
     pub grant_types: GrantTypes,
@@ -57,16 +57,14 @@ pub struct RegistrationProfile {
 pub enum GrantTypes {
     /// `authorization_code` and `refresh_token`.
     CodeAndRefresh,
-    /// Those of the server's metadata that the client knows, and if it has none, the device grant too.
+    /// Those of the server's metadata that the client supports; without any there, the device grant too.
     Copied,
 }
 
 /// `scope` of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegisteredScope {
-    /// None.
     Absent,
-    /// An empty text.
     Empty,
     /// The scopes of the authorization request.
     Requested,
@@ -81,7 +79,6 @@ pub enum ScopeSource {
     Resource,
     /// `scopes_supported` of the authorization server's metadata.
     AuthorizationServer,
-    /// Always these.
     Fixed(&'static str),
 }
 
@@ -94,7 +91,6 @@ pub enum ResourceParameter {
     MetadataUrl,
     /// The server's URL, as it was given.
     ServerUrl,
-    /// None.
     Absent,
 }
 

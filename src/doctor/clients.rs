@@ -300,7 +300,7 @@ const VSCODE: &[&str] = &[
     "http://127.0.0.1:33418/",
 ];
 
-/// A program on one of the official SDKs.
+/// A program based on one of the official SDKs.
 const SDK: RegistrationProfile = RegistrationProfile {
     name: "A program on an SDK",
     redirect_uris: &["http://localhost:54555/callback"],

@@ -1,5 +1,5 @@
 //! Discovery as clients do it: the 401, the resource metadata, the authorization server's metadata (RFC 9728, RFC 8414,
-//! OpenID Connect Discovery 1.0). Judges what every client needs; knows nothing of single clients.
+//! OpenID Connect Discovery 1.0). Checks the needs common to all clients.
 
 use http::{Method, header::WWW_AUTHENTICATE};
 use serde_json::{Value, json};
@@ -173,7 +173,7 @@ async fn authorization_server(prober: &Prober, named_by: &Url, issuer: &str) -> 
     Err(Finding::blocks(candidates[0].as_str(), problem, "serve this document (RFC 8414)"))
 }
 
-/// The document at `url`; `None` if it answers 4xx, on which clients go on to their next attempt.
+/// The document at `url`; `None` if it answers 4xx, where clients go on to their next attempt.
 async fn read(prober: &Prober, url: &Url) -> Result<Option<JsonDocument>, Finding> {
     let answer = prober.document(url).await?;
     let blocks = |problem: String, advice: &str| Err(Finding::blocks(url.as_str(), problem, advice));

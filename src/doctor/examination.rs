@@ -1,4 +1,4 @@
-//! The examination of a deployment for one client, step by step as the client goes. Knows nothing of what is printed.
+//! The examination of a deployment for one client, following the client's steps.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ impl Doctor {
         Self { server, policy, prober: Prober::new(http), random, certificate: OnceCell::new() }
     }
 
-    /// Goes the way of one client.
+    /// Follows the steps of one client.
     pub async fn examine(&self, client: &'static ClientProfile) -> Examination {
         let mut findings = Vec::new();
         let reached = Box::pin(self.walk(client, &mut findings)).await.map_err(|finding| findings.push(finding));

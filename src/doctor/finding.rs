@@ -1,4 +1,4 @@
-//! What is wrong with a deployment, for one client. Knows nothing of how it was found.
+//! What is wrong with a deployment, for one client.
 
 use serde::Serialize;
 

@@ -1,5 +1,4 @@
-//! A login that a person could finish now: the authorization request, and the token requests that would follow. Knows
-//! nothing of the person.
+//! A login that a person could finish now: the authorization request, and the token requests that would follow.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use oauth2::{PkceCodeChallenge, PkceCodeVerifier};

@@ -1,5 +1,4 @@
-//! The identity of a client: its metadata document where the server takes it, else a registration (RFC 7591). Knows
-//! nothing of the login.
+//! The identity of a client: its metadata document where the server takes it, else a registration (RFC 7591).
 
 use http::Method;
 use serde_json::Value;
@@ -18,14 +17,13 @@ use crate::support::Secret;
 pub enum RegistrationPolicy {
     /// Each client at most once.
     Once,
-    /// None.
     Never,
 }
 
 /// Authentication of a client at the token endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientAuthMethod {
-    /// By its id alone.
+    /// By only its id.
     None,
     /// By a secret in the header.
     SecretBasic,

@@ -1,4 +1,4 @@
-//! What a client refuses to go on without, and the judgement of documents by it. Knows nothing of HTTP.
+//! What a client refuses to go on without, and the check of documents against it.
 
 use std::net::IpAddr;
 
@@ -35,13 +35,13 @@ pub enum Requirement {
     PublicAddress,
     /// PKCE with S256 is announced (`code_challenge_methods_supported`).
     AnnouncedPkce,
-    /// If methods of PKCE are announced, S256 is one of them; a server that announces none is tried.
+    /// If methods of PKCE are announced, S256 is among them; a server that announces no method is tried.
     NoOtherPkce,
     /// A web page of another origin may use everything. Judged by requests, in `cross_origin`.
     CrossOrigin,
 }
 
-/// Members that OpenID Connect Discovery 1.0 requires beside those of RFC 8414.
+/// Members that OpenID Connect Discovery 1.0 requires in addition to RFC 8414.
 const OPENID: [&str; 3] = ["jwks_uri", "subject_types_supported", "id_token_signing_alg_values_supported"];
 
 // === impl Requirement ===
