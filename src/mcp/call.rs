@@ -36,9 +36,7 @@ pub trait Server: Send + Sync {
 /// One self-contained call.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// The method.
     pub method: Method,
-    /// Its parameters.
     pub params: Payload,
     /// The caller and the client.
     pub context: Context,
@@ -62,7 +60,7 @@ pub struct Context {
     pub profile: Profile,
     /// The reason that the server gets if the call is cancelled.
     pub cancel_reason: CancelReason,
-    /// Cancelled when the credential is revoked; `None` if nothing outlives the request that rests on it.
+    /// Cancelled when the credential is revoked; `None` if nothing based on it outlives the request.
     pub revoked: Option<Arc<CancellationToken>>,
     /// What the call waits for before its server gets it.
     pub wait: WaitNotice,
@@ -80,11 +78,10 @@ type WaitText = Box<dyn Fn() -> Option<String> + Send>;
 /// The client's description of itself: from `initialize`, or from the envelope of a 2026-07-28 request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientInfo {
-    /// The version that is spoken with it.
+    /// The protocol version used with it.
     pub revision: Revision,
     /// The text of its `Implementation` object.
     pub implementation: Bytes,
-    /// Its capabilities.
     pub capabilities: Capabilities,
 }
 
@@ -93,7 +90,7 @@ pub struct ClientInfo {
 pub struct Capabilities {
     json: Bytes,
     key: String,
-    /// As [`Capabilities::mirrored`]; made once, since each request of 2026-07-28 says it.
+    /// As [`Capabilities::mirrored`]; computed once, since each request of 2026-07-28 needs it.
     mirrored: OnceLock<Bytes>,
 }
 
@@ -131,15 +128,15 @@ impl WaitNotice {
         self.0.is_some()
     }
 
-    /// Sets what the call waits for, as a sentence without a period; `None` once it waits no longer. `text` must not hold the
-    /// call's context, which holds it.
+    /// Sets what the call waits for, as a sentence without a period; `None` once the wait is over. `text` must not hold
+    /// the call's context, which holds it.
     pub(crate) fn set(&self, text: impl Fn() -> Option<String> + Send + 'static) {
         if let Some(notice) = &self.0 {
             *notice.lock() = Some(Box::new(text));
         }
     }
 
-    /// What the call waits for; `None` if it waits for nothing.
+    /// The present wait, if any.
     pub(crate) fn text(&self) -> Option<String> {
         self.0.as_ref()?.lock().as_ref()?()
     }
@@ -186,7 +183,7 @@ impl ClientInfo {
         Object::parse(&self.implementation)?.string("name")
     }
 
-    /// True if a task can be the answer to its call: its version has tasks, or it declares the extension.
+    /// True if a call may be answered with a task: the client's version has tasks, or it declares the extension.
     pub fn takes_tasks(&self) -> bool {
         self.revision.has(Feature::CoreTasks)
             || self.revision.era() == Era::Modern && self.capabilities.extends(meta::TASKS_EXTENSION)
@@ -253,8 +250,8 @@ impl Capabilities {
         if self.has(name) { Self::new(crate::mcp::json::without_member(&self.json, name)) } else { self.clone() }
     }
 
-    /// True if only elicitation by URL is declared, which versions before 2025-11-25 would take for elicitation by form
-    /// (`translation` 3.6).
+    /// True if only elicitation by URL is declared, which versions before 2025-11-25 would mistake for elicitation by
+    /// form (`translation` 3.6).
     pub fn is_elicited_by_url_alone(&self) -> bool {
         self.key.split(' ').any(|part| part == "elicitation(url)")
     }
@@ -290,7 +287,7 @@ impl Capabilities {
         &self.key
     }
 
-    /// True if a server can send this client requests.
+    /// True if it declares a capability for server requests.
     pub fn can_be_asked(&self) -> bool {
         !self.key.is_empty()
     }

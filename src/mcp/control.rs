@@ -13,25 +13,25 @@ use super::{
     spelling::is_other_spelling,
 };
 
-/// A member that can be read in two ways.
+/// A member with two readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ambiguity {
-    /// It is there more than once.
+    /// It appears more than once.
     Repeated(&'static str),
-    /// It is spelled otherwise than the protocol spells it.
+    /// Its spelling differs from the protocol's.
     Misspelled {
         written: String,
-        /// As the protocol spells it.
+        /// The protocol's spelling.
         meant: &'static str,
     },
 }
 
-/// Looks for a control member in the parameters of `method` that can be read in two ways.
+/// Finds a control member with two readings in the parameters of `method`.
 pub(super) fn ambiguity(method: &Method, params: &IndexedJson) -> Option<Ambiguity> {
     find(params.members(), method.controls()).or_else(|| find(params.meta_members(), META_MEMBERS))
 }
 
-/// True if a control member in the parameters of `method` can be read in two ways.
+/// True if a control member in the parameters of `method` has two readings.
 pub(crate) fn is_ambiguous(method: &Method, params: &Payload) -> bool {
     ambiguity(method, params.indexed()).is_some()
 }
@@ -61,7 +61,7 @@ fn find<'a>(
     None
 }
 
-/// The place of the member among `controls`; `None` if it is another one.
+/// The place of the member among `controls`, if it is one.
 fn place_of(written: &str, controls: &'static [ControlMember]) -> Result<Option<usize>, Ambiguity> {
     // most names come from the protocol and have no escapes
     let plain = written.get(1..written.len().saturating_sub(1)).unwrap_or_default();

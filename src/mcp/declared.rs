@@ -2,7 +2,7 @@
 
 use super::{ClientInfo, ErrorObject, LackingFeature, Method, Payload, Untranslatable, json::Object};
 
-/// The feature that `client` would need for this request and did not declare; `None` if it declared that.
+/// The feature that `client` needs for this request and did not declare; `None` if it may get the request.
 pub(crate) fn missing(client: &ClientInfo, method: &Method, params: &Payload) -> Option<LackingFeature> {
     let able = |name| client.capabilities.has(name);
     match method {

@@ -28,7 +28,7 @@ pub(crate) struct DeferredRequests<K> {
     count: AtomicUsize,
 }
 
-/// The most that are held at once.
+/// The most requests held at once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DeferredLimits {
     pub(crate) all: usize,
@@ -50,7 +50,7 @@ struct Entry<K> {
     question: ServerRequest,
 }
 
-/// The place of a request. It is free when this is dropped.
+/// The place of a request, freed on drop.
 struct DeferredPlace<K> {
     requests: Arc<DeferredRequests<K>>,
     number: u64,
@@ -64,12 +64,12 @@ impl<K> DeferredRequests<K> {
         Arc::new(Self { limits, held, count: AtomicUsize::new(0) })
     }
 
-    /// Stores a request. Returns its wait, which has to be polled: it ends after 5 s with the request if no call took
-    /// it, and with `None` if one did or the server withdrew it. Dropping the wait drops the request.
+    /// Stores a request. Poll the returned wait: it ends after 5 s with the request if no call took it, and with `None`
+    /// if one did or the server withdrew it. Dropping the wait drops the request.
     ///
     /// # Errors
     ///
-    /// The request itself, if there is no room: of all, or of those whose keys `count` together with this one.
+    /// The request itself, if the limit is reached: the total, or that of the keys that `count` together with this one.
     pub(crate) fn hold(
         self: &Arc<Self>,
         key: K,
@@ -93,7 +93,7 @@ impl<K> DeferredRequests<K> {
         })
     }
 
-    /// True if there is none. Takes no lock.
+    /// True if empty. Takes no lock.
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
     }

@@ -29,28 +29,27 @@ pub struct ErrorObject {
 /// Why a backend does not serve a call.
 #[derive(Debug, Clone, Copy)]
 pub struct Unavailable<'a> {
-    /// The backend.
     pub backend: &'a BackendId,
     /// Why, for people.
     pub reason: &'a str,
     /// Retry advice for the client.
     pub retry: Retry,
-    /// The versions that the server supports, if none of them is known here.
+    /// The versions that the server supports, if the gateway knows none of them.
     pub supported: &'a [String],
 }
 
 /// Retry advice: whether the same request may be sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// It may: the call did not run, and what is wrong may pass.
+    /// It may: the call did not run, and the cause may be temporary.
     Possible,
-    /// It may, and is carried to another replica, where the server runs.
+    /// It may, at another replica, where the server runs.
     Elsewhere,
-    /// It should not without a look: the call may have run.
+    /// Not blindly: the call may have run.
     MayHaveRun,
-    /// It is of no use until the configuration or the server changes, or the server refused this request.
+    /// It is pointless until the configuration or the server changes, or the server refused this request.
     Useless,
-    /// It may once the user has given the server what it needs.
+    /// It may, once the user has supplied what the server needs.
     AfterLogin,
 }
 
@@ -73,7 +72,7 @@ impl ErrorObject {
     pub const HEADER_MISMATCH: i64 = -32020;
     /// The client did not declare what the server needs (MCP 2026-07-28).
     pub const MISSING_CAPABILITY: i64 = -32021;
-    /// The version of the request is not spoken (MCP 2026-07-28, versioning).
+    /// The gateway does not support the version of the request (MCP 2026-07-28, versioning).
     pub const UNSUPPORTED_VERSION: i64 = -32022;
 
     /// An error of the gateway's own.
@@ -98,7 +97,7 @@ impl ErrorObject {
         Some(Self { code, json: json::with_member(&json, "code", &code.to_string()), revision: None })
     }
 
-    /// The same error, known to be written by a peer that speaks `revision`: some codes mean something in one revision
+    /// The same error, known to be written by a peer that speaks `revision`: some codes have a meaning in one revision
     /// only.
     #[must_use]
     pub fn written_in(self, revision: Revision) -> Self {
@@ -177,7 +176,7 @@ impl ErrorObject {
         )
     }
 
-    /// [`ErrorObject::lost`] for a call that is ended since the memory for messages is used up.
+    /// [`ErrorObject::lost`] for a call that was ended to free memory for messages.
     pub fn out_of_memory() -> Self {
         Self::lost(
             "The gateway ended this call: its memory for messages is used up, and too much of it by you or this server. The \
@@ -220,7 +219,7 @@ impl ErrorObject {
         named.edited(json)
     }
 
-    /// The same error with a member of its data, if there is no such member and the data is an object.
+    /// The same error with a member of its data, if the data is an object without that member.
     #[must_use]
     pub(super) fn with_datum(self, name: &str, value: &str) -> Self {
         let text = String::from_utf8_lossy(&self.json).into_owned();
@@ -234,8 +233,7 @@ impl ErrorObject {
         self.edited(edited.into())
     }
 
-    /// True for an error of the gateway about something that may pass: a request that does the same however often it runs,
-    /// such as a poll, is worth another try.
+    /// True for a temporary error of the gateway: an idempotent request, such as a poll, is worth another try.
     pub fn may_pass(&self) -> bool {
         self.tells(RETRYABLE) || self.tells(MAY_HAVE_RUN)
     }
@@ -256,7 +254,7 @@ impl ErrorObject {
         self.revision.is_none() && told() == Some(true)
     }
 
-    /// True if it is about the message as such, not about the request.
+    /// True if it concerns the message itself, not its request.
     pub const fn is_of_the_frame(&self) -> bool {
         matches!(self.code, Self::PARSE_ERROR | Self::INVALID_REQUEST)
     }
@@ -269,7 +267,6 @@ impl ErrorObject {
         modern && (self.is_of_the_frame() || of_headers)
     }
 
-    /// The code.
     pub const fn code(&self) -> i64 {
         self.code
     }
@@ -293,7 +290,7 @@ impl ErrorObject {
 }
 
 impl Retry {
-    /// Adds the advice to an error's data.
+    /// Adds retry advice to an error's data.
     fn tell(self, data: &mut Value) {
         match self {
             Self::Possible => data[RETRYABLE] = true.into(),

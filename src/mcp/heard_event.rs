@@ -7,10 +7,11 @@ use parking_lot::Mutex;
 use super::Event;
 use crate::model::BackendId;
 
-/// An event of a server for one client, which passes through the server's layers by a listen of its own. Clones share it.
+/// An event of a server for one client, which passes through the server's layers on a listen of its own. Clones share
+/// it.
 #[derive(Clone)]
 pub struct HeardEvent {
-    /// The server, also when another has taken its place.
+    /// The server, even if another has replaced it.
     server: Arc<BackendId>,
     event: Arc<Mutex<Option<Event>>>,
 }

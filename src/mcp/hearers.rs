@@ -26,18 +26,18 @@ use crate::{
 /// Events of one server that may wait for a slow client; further ones are dropped and counted.
 pub(crate) const QUEUE: Bounds = Bounds { messages: 256, bytes: 1024 * 1024 };
 
-/// A server whose events reach the clients that are registered, without a listen of each.
+/// A server whose events reach all registered clients, without one listen each.
 pub trait Announcer: Send + Sync {
     /// The clients that get its events.
     fn hearers(&self) -> Arc<Hearers>;
 
-    /// Has it send log messages of the level that this client's session has set, for as long as the value is kept.
+    /// Makes it send log messages of the level set by this client's session, until the value is dropped.
     fn hold_level(&self, context: &Context) -> Box<dyn HeldLevel>;
 }
 
-/// The level of a session at one server. Dropping it gives it up.
+/// The level of a session at one server, in force until dropped.
 pub trait HeldLevel: Send {
-    /// Notices that the session has set another.
+    /// Reports that the session has set another level.
     fn changed(&self);
 }
 
@@ -54,7 +54,7 @@ pub struct Hearers(RwLock<HearersByOwner>);
 #[derive(Default)]
 struct HearersByOwner {
     users: HashMap<UserId, Vec<Arc<Hearer>>>,
-    /// The same once more, by session or request.
+    /// The same, by session or request.
     requesters: HashMap<Requester, Vec<Arc<Hearer>>>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) enum Addressees {
 
 /// A server that sends events, and the account that pays for queued ones.
 pub(crate) struct AnnouncingServer {
-    /// Its name, also when another has taken its place.
+    /// Its name, even if another server has replaced it.
     pub(crate) backend: Arc<BackendId>,
     pub(crate) account: Account,
 }
@@ -87,7 +87,7 @@ pub(crate) struct Hearer {
     pub(crate) context: Context,
     sees: Box<dyn Fn(&BackendId) -> bool + Send + Sync>,
     inbox: Mutex<HearerInbox>,
-    /// The servers that keep something for it; `None` once it has left.
+    /// The servers that keep state for it; `None` once it has left.
     traces: Mutex<Option<Vec<Weak<dyn LeftBehind>>>>,
 }
 
@@ -107,7 +107,7 @@ struct InboxPart {
     receiver: QueueReceiver<Event>,
 }
 
-/// The registration of a client. Dropping it ends that.
+/// The registration of a client, until dropped.
 pub(crate) struct HearerPlace {
     hearers: Arc<Hearers>,
     hearer: Arc<Hearer>,
@@ -257,7 +257,7 @@ impl HearerInbox {
     fn take(&mut self) -> Option<HeardEvent> {
         while let Some(mut part) = self.parts.pop_front() {
             match part.receiver.ready() {
-                // nothing more, or what waited was given up for want of memory
+                // nothing more, or queued events were dropped to free memory
                 Some(Event::Done(_)) | None => {}
                 Some(event) => {
                     let server = Arc::clone(&part.server);

@@ -1,6 +1,6 @@
 //! JSON-RPC 2.0 envelopes: bytes to messages and back.
 //!
-//! An envelope is parsed once and its parts are slices of what was read; payloads are not looked into.
+//! An envelope is parsed once and its parts are slices of the input; payloads are not parsed.
 
 use std::borrow::Cow;
 
@@ -54,30 +54,30 @@ pub enum Message {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
     Single(Message),
-    /// A batch (2025-03-26): each element is a message, or the error that it deserves.
+    /// A batch (2025-03-26): each element is a message, or its error.
     Batch(Vec<Result<Message, Malformed>>),
 }
 
-/// The text is no JSON-RPC message.
+/// The text is not a JSON-RPC message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// It is no JSON: `-32700`.
+    /// Not JSON: `-32700`.
     #[error("Parse error: the text is not JSON")]
     NotJson,
-    /// Valid JSON that is no message: `-32600`, with the id if it is readable.
+    /// Valid JSON, but not a message: `-32600`, with the id if it is readable.
     #[error("Invalid Request: {reason}")]
     NotAMessage {
         reason: Cow<'static, str>,
         /// The id, if it is readable.
         id: Option<RequestId>,
     },
-    /// An object that was meant as the answer to this request, which no other follows: `-32600`.
+    /// An object meant as the answer to this request, which gets no other: `-32600`.
     #[error("Invalid Request: the answer cannot be read: {reason}")]
     BrokenAnswer {
         reason: String,
         id: RequestId,
     },
-    /// Its parameters are a list, or a member that the gateway decides on can be read in two ways: `-32602`.
+    /// Its parameters are a list, or a member that the gateway decides on has two readings: `-32602`.
     #[error("Invalid params: {reason}")]
     InvalidParams {
         /// The reason, with the member.
@@ -119,15 +119,14 @@ impl RequestId {
         std::str::from_utf8(&self.0).ok()?.parse().ok()
     }
 
-    /// The number of the gateway's own that a peer gives back in another form: as text (`"2"`), or with a fraction of zero
-    /// (`2.0`).
+    /// The gateway's number, returned by a peer in another form: as text (`"2"`), or with a fraction of zero (`2.0`).
     pub fn as_returned_number(&self) -> Option<u64> {
         returned_number(std::str::from_utf8(&self.0).ok()?)
     }
 }
 
-/// The number of the gateway's own in this JSON text, which a peer may give back as text, or with a fraction of zero: its
-/// canonical decimal in either case.
+/// The gateway's number in this JSON text, which a peer may return as text, or with a fraction of zero: in canonical
+/// decimal.
 pub fn returned_number(text: &str) -> Option<u64> {
     let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     let digits = match (quoted, text.split_once('.')) {
@@ -153,9 +152,9 @@ const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "erro
 struct Envelope<'a> {
     /// The texts of [`MEMBERS`], in their order.
     members: [Option<&'a str>; MEMBERS.len()],
-    /// A member that is there twice.
+    /// A repeated member.
     repeated: Option<&'static str>,
-    /// A member that is there in another spelling, which some readers take for it.
+    /// A member in another spelling, which some readers accept.
     misspelled: Option<&'static str>,
 }
 
@@ -190,7 +189,7 @@ impl Message {
         [head, payload, Bytes::from_static(b"}")]
     }
 
-    /// Writes what stands before the payload, which is the last member.
+    /// Writes everything before the payload, which is the last member.
     fn put_head(&self, text: &mut BytesMut) {
         text.put_slice(br#"{"jsonrpc":"2.0""#);
         let name = match self {
@@ -236,7 +235,7 @@ impl Message {
         }
     }
 
-    /// The bytes of its payload: what it weighs, but for the envelope.
+    /// The size of its payload in bytes, without the envelope.
     pub fn payload_len(&self) -> usize {
         self.payload().len()
     }
@@ -252,7 +251,7 @@ impl Message {
 }
 
 impl<'a> Envelope<'a> {
-    /// Takes in a member: its name as it is written, with its quotes.
+    /// Records a member: its name as written, with its quotes.
     fn take(&mut self, name: &str, value: &'a str) {
         let name = json::name_of(name);
         match MEMBERS.iter().position(|member| name == *member) {
@@ -294,7 +293,7 @@ impl<'a> Envelope<'a> {
         if let (Some(name), Some(_)) = (self.misspelled, method) {
             return refuse(&format!("a member can be read as `{name}`; names are case-sensitive, send `{name}` alone"));
         }
-        // hardly anybody writes it with escapes
+        // hardly any peer writes it with escapes
         let is_second =
             |version| version == "\"2.0\"" || json::unquoted(version).is_some_and(|version| version == "2.0");
         if !jsonrpc.is_some_and(is_second) {
@@ -389,7 +388,7 @@ impl Frame {
 // === impl Malformed ===
 
 impl Malformed {
-    /// The error that this deserves.
+    /// The JSON-RPC error for it.
     pub fn to_error(&self) -> ErrorObject {
         let code = match self {
             Self::NotJson => ErrorObject::PARSE_ERROR,

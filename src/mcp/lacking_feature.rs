@@ -55,7 +55,6 @@ impl LackingFeature {
         }
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         match self {
             Self::Elicitation => "elicitation",
@@ -84,7 +83,7 @@ impl LackingFeature {
         }
     }
 
-    /// The capability that a client declares with it; `None` for what no client declares.
+    /// The capability under which a client declares it; `None` if there is none.
     pub(crate) const fn capability(&self) -> Option<CapabilityPart> {
         let (capability, part) = match self {
             Self::Elicitation | Self::SeveralChoices => ("elicitation", None),

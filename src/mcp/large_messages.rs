@@ -1,5 +1,5 @@
-//! Large messages: checked, bound and translated off the worker threads. Each owner has one at a time there, and all together
-//! half of the cores.
+//! Large messages: checked, bound and translated off the worker threads. Each owner has one at a time there, and all
+//! together use half of the cores.
 //!
 //! Code that handles messages runs in polls of a future or stream, driven by [`OffWorker`]. When it comes to a message,
 //! it awaits [`off_worker`]: if the message is large, the rest of the poll runs on a blocking thread, in the owner's
@@ -39,7 +39,7 @@ static TURNS: LazyLock<FairTurns<MessageOwner>> = LazyLock::new(|| {
     FairTurns::new(cores / 2)
 });
 
-/// The side whose turn is used for a message.
+/// The side that pays with its turn for a message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum MessageOwner {
     /// The user whose client sent it or gets it.
@@ -48,18 +48,17 @@ pub(crate) enum MessageOwner {
     Server(BackendId),
 }
 
-/// A future or stream that is polled on its worker, except for the polls that handle large messages. `T` is what a poll of it
-/// is ready with.
+/// A future or stream that is polled on its worker, except for the polls that handle large messages. `T` is its result.
 pub(crate) struct OffWorker<S, T> {
     owner: MessageOwner,
     poll: fn(&mut S, &mut Context<'_>) -> Poll<T>,
     place: PollPlace<S, T>,
 }
 
-/// A poll on a blocking thread: what was polled, and what it was ready with.
+/// A poll on a blocking thread: the polled value and the result.
 type PollAway<S, T> = JoinHandle<(S, Poll<T>)>;
 
-/// The poll that is continued elsewhere.
+/// The poll that continues elsewhere.
 struct Journey<S, T> {
     poll: fn(&mut S, &mut Context<'_>) -> Poll<T>,
     waker: Waker,
@@ -83,7 +82,7 @@ struct QueuedPoll<S, T> {
     begun: JoinSet<Option<PollAway<S, T>>>,
 }
 
-/// Runs `work` on a message of this size off the worker, up to where it waits, if the message is large.
+/// Runs `work` on a message of this size off the worker, up to its first wait, if the message is large.
 pub(crate) async fn begun_off_worker<T: Send + 'static>(
     owner: MessageOwner,
     bytes: usize,
@@ -99,7 +98,8 @@ pub(crate) async fn begun_off_worker<T: Send + 'static>(
     OffWorker::future(owner, Box::pin(work)).await
 }
 
-/// The next event of a reply, for a reader that translates it: a large one waits in `large` until that is done off the worker.
+/// The next event of a reply, for a reader that translates it: a large event stays in `large` until that is done off
+/// the worker.
 pub(crate) fn poll_event(reply: &mut Reply, large: &mut Option<Event>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
     if large.is_none() {
         let event = ready!(reply.poll_next_unpin(cx));
@@ -112,7 +112,7 @@ pub(crate) fn poll_event(reply: &mut Reply, large: &mut Option<Event>, cx: &mut 
     Poll::Ready(large.take())
 }
 
-/// The size of what a client or server answers.
+/// The size of a client's or server's answer.
 pub(crate) fn answer_size(answer: &Result<Payload, ErrorObject>) -> usize {
     answer.as_ref().map_or_else(|error| error.json().len(), |result| result.json().len())
 }
@@ -132,7 +132,7 @@ impl<S: Stream + Unpin> OffWorker<S, Option<S::Item>> {
 }
 
 impl<S: Send + 'static, T: Send + 'static> OffWorker<S, T> {
-    /// What is driven; `None` while a poll of it runs elsewhere.
+    /// The driven value; `None` while a poll of it runs elsewhere.
     pub(crate) fn get_mut(&mut self) -> Option<&mut S> {
         if let PollPlace::Queued(queued) = &self.place
             && let Some(driven) = queued.leave()
@@ -145,7 +145,7 @@ impl<S: Send + 'static, T: Send + 'static> OffWorker<S, T> {
         }
     }
 
-    /// Waits until no poll runs elsewhere; what that was ready with is dropped.
+    /// Waits until no poll runs elsewhere, and drops its result.
     pub(crate) async fn returned(&mut self) {
         if let PollPlace::Queued(queued) = &mut self.place {
             self.place = begun(queued.begun.join_next().await);

@@ -27,7 +27,7 @@ const DEPRECATED: [Deprecation; 1] = [Deprecation {
 struct Deprecation {
     capability: &'static str,
     since: Revision,
-    /// The first revision released on or after this day may be without it.
+    /// The first revision released on or after this day may drop it.
     removable: &'static str,
     instead: &'static str,
 }

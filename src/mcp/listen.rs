@@ -28,7 +28,7 @@ const MAX_RESOURCES: (usize, usize) = (1_000, 8 * 1024);
 /// The same for tasks and their ids.
 const MAX_TASKS: (usize, usize) = (1_000, 1024);
 
-/// A filter, as a client chooses it or as it is acknowledged.
+/// A filter, as chosen by a client or as acknowledged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     /// The lists, by their members of the filter.
@@ -93,7 +93,7 @@ impl Filter {
         Ok(Self { lists, resources, tasks, others })
     }
 
-    /// The filter in these parameters; what is malformed is left out.
+    /// The filter in these parameters, without malformed parts.
     pub fn of(params: &Payload) -> Self {
         let params: Value = params.view().unwrap_or_default();
         let filter = &params["notifications"];
@@ -163,7 +163,7 @@ impl Filter {
         Event::Notified(Notification { method: Method::SubscriptionsAcknowledged, params: self.params() })
     }
 
-    /// True if the filter includes a notification. An update may be of a sub-resource.
+    /// True if the filter includes a notification. An update may be for a sub-resource.
     pub fn tells(&self, method: &Method, params: &Payload) -> bool {
         match method {
             Method::ResourceUpdated => {
@@ -235,8 +235,8 @@ pub fn strings(array: &Value) -> Vec<String> {
     array.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// The parameters of a listen for these tasks, and for everything that needs no request; absent if there are none. A
-/// server with tasks begins its reply with the acknowledgement of [`honouring`].
+/// The parameters of a listen for these tasks, and for everything that needs no filter; absent without tasks. A server
+/// with tasks begins its reply with the acknowledgement of [`honouring`].
 pub fn for_tasks<'a>(ids: impl IntoIterator<Item = &'a String>) -> Payload {
     let ids: Vec<&String> = ids.into_iter().collect();
     if ids.is_empty() {

@@ -1,5 +1,5 @@
-//! Halves of surrogate pairs in JSON texts, as they are left where a program cuts a text in the middle of an emoji. JSON's grammar
-//! allows their escapes, and many parsers refuse the whole text for one.
+//! Halves of surrogate pairs in JSON texts, left over where a program cuts a text in the middle of an emoji. JSON's
+//! grammar allows their escapes, but many parsers refuse the whole text because of one.
 
 use std::borrow::Cow;
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{ErrorObject, json};
 
 const KEYWORD: &str = "x-mcp-header";
-/// The deepest parameter that is looked at.
+/// The deepest parameter to look at.
 const DEEPEST: usize = 32;
 /// Maximum number of mirrored parameters of one tool: with more, many servers and proxies would refuse the request.
 pub(crate) const MAX_PARAMS: usize = 64;
@@ -67,7 +67,7 @@ impl Mirrored {
         self.0.iter().filter_map(stated).collect()
     }
 
-    /// Holds what the client mirrored against the arguments of its call.
+    /// Compares the client's mirrored values with the arguments of its call.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl Mirrored {
     }
 }
 
-/// A step of the path to the schema that is looked at; its shared form is made when a parameter below it is mirrored.
+/// A step of the path to the current schema; its shared form is made when a parameter below it is mirrored.
 struct OpenName<'a> {
     key: &'a str,
     shared: Option<Arc<NamePath>>,
@@ -128,7 +128,7 @@ fn shared(path: &mut [OpenName<'_>]) -> Option<Arc<NamePath>> {
 // === impl NamePath ===
 
 impl NamePath {
-    /// The value at this step, if there is one.
+    /// The value at this step, if any.
     fn value_in<'a>(&self, arguments: &'a Value) -> Option<&'a Value> {
         self.at(arguments).filter(|value| !value.is_null())
     }

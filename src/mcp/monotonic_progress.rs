@@ -47,7 +47,7 @@ impl MonotonicProgress {
         self.current = CallProgress::Silent;
     }
 
-    /// Looks at a notification of the first call, which passes untouched.
+    /// Notes a notification of the first call, which passes unchanged.
     pub(crate) fn see(&mut self, told: &Notification) {
         if told.method == Method::Progress
             && let Some(ProgressView { progress, .. }) = told.params.view()
@@ -85,7 +85,7 @@ impl MonotonicProgress {
         Some(Notification { params, ..told })
     }
 
-    /// Progress that reports a wait, under the JSON text of the client's token; `None` if no number can.
+    /// Progress that reports a wait, under the JSON text of the client's token; `None` if no higher number exists.
     pub(crate) fn waiting(&mut self, token: &str, message: &str) -> Option<Notification> {
         let value = self.last.map_or(0.0, |last| last + LITTLE);
         if self.last.is_some_and(|last| value <= last) {

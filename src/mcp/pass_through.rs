@@ -12,7 +12,7 @@ use super::{ErrorObject, Event, Reply};
 
 /// Detects the event at which to take a reply over.
 pub(crate) trait Takeover: Send + Unpin + 'static {
-    /// Checks an event before it passes. Returns true if this is the one.
+    /// Checks an event before it passes. Returns true to take over at this one.
     fn takes_over_at(&mut self, event: &Event) -> bool;
 
     /// The rest of the reply, from that event on.

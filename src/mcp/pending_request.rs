@@ -80,7 +80,7 @@ impl PendingRequest {
         self.answer.give(Err(error));
     }
 
-    /// Answers for a client that has gone: a dialog is cancelled, anything else fails (`translation` 4b.6).
+    /// Answers for a client that is gone: a dialog is cancelled, anything else fails (`translation` 4b.6).
     pub(crate) fn abandon(self) {
         self.answer.give(match self.method {
             Method::Elicit => Ok(Payload::new(self.asked.revision, Bytes::from_static(br#"{"action":"cancel"}"#))),

@@ -38,7 +38,7 @@ pub enum Step {
     Done(Outcome),
 }
 
-/// An item of the stream that makes a reply; nothing after [`Event::Done`] is read.
+/// An item of the stream that makes a reply; events after [`Event::Done`] are not read.
 #[derive(Debug)]
 pub enum Event {
     Notified(Notification),
@@ -55,12 +55,10 @@ pub enum Outcome {
     Failed(ErrorObject),
 }
 
-/// A notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notification {
     /// One of `notifications/…`.
     pub method: Method,
-    /// Its parameters.
     pub params: Payload,
 }
 
@@ -69,7 +67,6 @@ pub struct Notification {
 pub struct ServerRequest {
     /// `sampling/createMessage`, `elicitation/create` or `roots/list`.
     pub method: Method,
-    /// Its parameters.
     pub params: Payload,
     /// The receiver of the answer.
     pub answer: Answer,
@@ -82,7 +79,7 @@ pub struct Answer {
     progress: mpsc::Sender<Payload>,
 }
 
-/// The side of a server request that waits for the answer. Dropping it withdraws the request.
+/// The server's end of a request, which waits for the answer. Dropping it withdraws the request.
 #[derive(Debug)]
 pub struct AnswerReceiver {
     answer: oneshot::Receiver<Result<Payload, ErrorObject>>,
@@ -106,7 +103,7 @@ impl Reply {
         Self(Box::pin(events))
     }
 
-    /// The same as [`Self::new`], made in its place, for the events of every call.
+    /// The same as [`Self::new`], built in place, for the events of every call.
     pub fn of<S: Stream<Item = Event> + Send + 'static>(events: impl FnOnce() -> S) -> Self {
         Self(pin_in_box(events))
     }
@@ -126,12 +123,12 @@ impl Reply {
         Self::done(Outcome::Failed(error))
     }
 
-    /// A reply that is found by waiting first.
+    /// A reply that is awaited first.
     pub fn later(reply: impl Future<Output = Self> + Send + 'static) -> Self {
         Self(Box::pin(stream::once(reply).flat_map(|reply| reply.0)))
     }
 
-    /// The next step; the reply is used up by it, so that nothing follows an outcome.
+    /// The next step. It consumes the reply, so that nothing can follow an outcome.
     pub async fn next(mut self) -> Step {
         match self.0.next().await {
             Some(Event::Notified(notification)) => Step::Notified(notification, self),
@@ -157,8 +154,8 @@ impl Reply {
         self.outcome_and_rest().await.0
     }
 
-    /// The same, with the rest of the reply, which has no further events: what the call began lasts until it is dropped, as a
-    /// subscription does.
+    /// The same, with the rest of the reply, which has no further events: dropping it ends anything the call began,
+    /// such as a subscription.
     pub async fn outcome_and_rest(mut self) -> (Outcome, Self) {
         loop {
             match self.next_event().await {
@@ -244,8 +241,8 @@ impl Outcome {
         }
     }
 
-    /// The outcome of a call that a server answered with `result`. A result that is no object is the server's error,
-    /// `-32603` with its name (JSON-RPC results are objects in every schema of MCP).
+    /// The outcome of a call that a server answered with `result`. A result that is not an object is the server's
+    /// error, `-32603` with its name (JSON-RPC results are objects in every schema of MCP).
     pub fn of_result(backend: &BackendId, result: Payload) -> Self {
         if result.json().trim_ascii_start().starts_with(b"{") {
             return Self::Complete(result);
@@ -253,7 +250,7 @@ impl Outcome {
         let reason = "the result is not an object";
         let message = format!("Server `{backend}` broke the protocol: {reason}");
         let broken = Unavailable { backend, reason, retry: Retry::Useless, supported: &[] };
-        // the server has ended the call, wrongly
+        // the server has ended the call, incorrectly
         Self::Failed(ErrorObject::unavailable(&message, &broken).written_in(result.revision))
     }
 
@@ -263,7 +260,7 @@ impl Outcome {
     /// Server requests in other methods, and undeclared types, are the server's error: `-32603`.
     pub fn of_modern(method: &Method, result: Payload) -> Self {
         let kind = json::member(result.json(), "resultType").map(json::unquoted);
-        // required by the schema: clients refuse a result without one, though servers leave it out
+        // required by the schema: clients refuse a result without it, though some servers leave it out
         let Some(kind) = kind else { return Self::Complete(result.with("resultType", "\"complete\"")) };
         let is_complete = matches!(kind.as_deref(), Some("complete" | "task"));
         let needs_input = kind.as_deref() == Some("input_required");
@@ -294,7 +291,7 @@ impl ServerRequest {
 }
 
 impl Answer {
-    /// Sends the answer. It is lost, as it should be, if the request was withdrawn.
+    /// Sends the answer. If the request was withdrawn, the answer is lost, as it should be.
     pub fn give(self, answer: Result<Payload, ErrorObject>) {
         let _ = self.answer.send(answer);
     }

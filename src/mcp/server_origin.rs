@@ -1,4 +1,4 @@
-//! The server that wrote a payload, and the features that were logged because a payload of it was not carried. Knows no payload.
+//! The server that wrote a payload, and the features already logged because one of its payloads could not be delivered.
 
 use std::{collections::HashSet, fmt, sync::Arc};
 
@@ -30,7 +30,7 @@ struct OriginState {
 // === impl ServerOrigin ===
 
 impl ServerOrigin {
-    /// The server of this backend, with its account; nothing was logged of it yet.
+    /// The server of this backend, with its account and nothing logged yet.
     pub fn new(backend: BackendId, account: Account) -> Self {
         Self(Arc::new(OriginState { backend, account, logged: Mutex::default() }))
     }
@@ -40,7 +40,6 @@ impl ServerOrigin {
         self.0.account.clone()
     }
 
-    /// The backend.
     pub fn backend(&self) -> &BackendId {
         &self.0.backend
     }

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use super::{Call, ClientInfo, Context, Era, Reply, Server};
 
-/// The only client, once it is known. Clones share it.
+/// The only client, once known. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct SoleClient(Arc<watch::Sender<Option<Arc<ClientInfo>>>>);
 
@@ -43,7 +43,7 @@ impl SoleClient {
         self.0.borrow().as_ref().is_some_and(|told| told.revision.era() == Era::Legacy && is_it(told))
     }
 
-    /// True if it is known and has a session.
+    /// True if the client is known and has a session.
     pub(crate) fn has_session(&self) -> bool {
         self.0.borrow().as_ref().is_some_and(|told| told.revision.era() == Era::Legacy)
     }

@@ -4,8 +4,8 @@ use icu_properties::{CodePointSetData, props::DefaultIgnorableCodePoint};
 use unicase::UniCase;
 use unicode_normalization::UnicodeNormalization as _;
 
-/// True if `name` is another spelling of `meant`, which is ASCII, under Unicode simple folding. Two characters beyond
-/// ASCII fold into it: U+017F to `s` and U+212A to `k`.
+/// True if `name` is another spelling of `meant`, which is ASCII, under Unicode simple folding. Two characters outside
+/// of ASCII fold into it: U+017F to `s` and U+212A to `k`.
 pub(super) fn is_other_spelling(name: &str, meant: &str) -> bool {
     // a character that folds into one byte of ASCII is longer, or is that byte in the other case
     if name.len() <= meant.len() {

@@ -30,7 +30,7 @@ pub(crate) struct DetailedTask {
     pub(crate) payload: Payload,
 }
 
-/// A task as the result of the call that created it names it, in either form.
+/// A task in the result of the call that created it, in either form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CreatedTask {
     pub(crate) id: String,
@@ -111,7 +111,7 @@ impl CreatedTask {
         }
     }
 
-    /// Reads a task that is no result of a call: of a list, or the result of `tasks/get`.
+    /// Reads a task that is not the result of a call: from a list, or from `tasks/get`.
     pub(crate) fn of(task: &Object<'_>) -> Option<Self> {
         let ttl = ["ttl", "ttlMs"].iter().find_map(|name| task.get(name)?.parse::<f64>().ok());
         let ttl = ttl.filter(|millis| millis.is_finite() && *millis >= 0.0);
@@ -231,7 +231,7 @@ pub(crate) fn created(result: &Payload) -> Option<String> {
     json::unquote(json::member(task?.as_bytes(), "taskId")?)
 }
 
-/// True if a result may hold the id of a task: few do.
+/// True if a result may hold the id of a task. Few do.
 fn may_hold_task(result: &Payload) -> bool {
     static ID: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("taskId"));
     json::may_hold(result.json(), &ID)

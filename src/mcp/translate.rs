@@ -52,8 +52,8 @@ struct RevisionStep {
     up: fn(&mut Draft<'_>, &Translation<'_>) -> Result<(), Untranslatable>,
 }
 
-/// The steps, oldest first. A payload is lowered in this order too, so that the rule for an older target sees a value as
-/// the server wrote it.
+/// The steps, oldest first. A payload is lowered in this order too, so that the rule for an older target sees the
+/// server's original value.
 const STEPS: [RevisionStep; 4] = [
     RevisionStep { introduced: Revision::V2025_03_26, down: v2025_03_26::down, up: v2025_03_26::up },
     RevisionStep { introduced: Revision::V2025_06_18, down: v2025_06_18::down, up: v2025_06_18::up },

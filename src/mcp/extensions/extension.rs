@@ -1,4 +1,4 @@
-//! The interface of an extension, with defaults for an extension that only passes through.
+//! The interface of an extension, with defaults for one that only passes through.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -14,7 +14,7 @@ pub(super) trait Extension: Sync {
     /// Its name among `extensions` of capabilities.
     fn id(&self) -> &'static str;
 
-    /// Its requests and notifications, each with its access class and with what it names.
+    /// Its requests and notifications, with the access class and the subject of each.
     fn methods(&self) -> &'static [MethodRow] {
         &[]
     }

@@ -41,10 +41,11 @@ const VERSIONS: (Revision, Revision) = (Revision::V2026_07_28, Revision::NEWEST)
 const UPDATE_CONTROLS: &[ControlMember] =
     &[controls::one(meta::META), controls::one("taskId"), controls::one("inputResponses")];
 
-/// The `tasks` capability of a server with the extension, for a client of 2025-11-25: the extension has no list.
+/// The `tasks` capability of a server with the extension, for a client of 2025-11-25: the extension has no
+/// `tasks/list`.
 const SHOWN_CORE_TASKS: &str = r#"{"cancel":{},"requests":{"tools":{"call":{}}}}"#;
 
-/// The `tasks` capability of 2025-11-25 with which tools run as tasks.
+/// The `tasks` capability of 2025-11-25 under which tools run as tasks.
 const RUNS_TOOLS: [&str; 4] = [meta::CORE_TASKS, "requests", "tools", "call"];
 
 impl Extension for TasksExtension {
@@ -82,7 +83,7 @@ impl Extension for TasksExtension {
         merged.insert(meta::CORE_TASKS.to_owned(), tasks);
     }
 
-    /// A version with tasks of its own is shown these; no version with sessions has the extension.
+    /// Versions with tasks of their own see these; no version with sessions has the extension.
     fn for_session(&self, capabilities: Bytes, revision: Revision) -> Bytes {
         let mut kept = capabilities;
         if !revision.has(Feature::CoreTasks) {
@@ -107,7 +108,7 @@ impl Extension for TasksExtension {
         }
     }
 
-    /// Tools that run as tasks of 2025-11-25 are shown as the extension.
+    /// Tools that run as tasks of 2025-11-25 appear as the extension.
     fn for_request(&self, capabilities: &mut Draft<'_>) {
         let declared = capabilities.text();
         let runs_tools =

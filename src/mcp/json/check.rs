@@ -73,7 +73,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads the name of the next member, if an object is open. That of a member of the outermost one is noted.
+    /// Reads the name of the next member, if an object is open. Notes the names in the outermost object.
     fn next_name(&mut self, name: &mut Range<usize>) -> Option<()> {
         if !self.levels.is_in_object() {
             return Some(());
@@ -155,7 +155,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Passes over `byte` if it is the next.
+    /// Skips `byte` if it comes next.
     fn takes(&mut self, byte: u8) -> bool {
         let is_next = self.bytes.get(self.at) == Some(&byte);
         self.at += usize::from(is_next);
@@ -206,7 +206,7 @@ const FIRST_WORDS: usize = 16;
 
 /// The position of the first special byte from `begin` on.
 fn special_far(bytes: &[u8], begin: usize) -> Option<usize> {
-    // all bytes of a block are looked at, which the compiler does for many at once
+    // checks every byte of a block, which the compiler vectorizes
     let is_plain = |block: &&[u8; 64]| !block.iter().fold(false, |found, byte| found | is_special(*byte));
     let (blocks, _) = bytes[begin..].as_chunks::<64>();
     let end = begin + 64 * blocks.iter().take_while(is_plain).count();

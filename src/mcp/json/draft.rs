@@ -1,11 +1,11 @@
 //! A JSON text that is being edited: opened level by level where a rule looks, and written back with every other byte
 //! unchanged.
 //!
-//! A member that is repeated is edited as one: the last occurrence stays, as JavaScript reads it, and the others go. So an
-//! edit never writes a value more than once, and every reader of the new text finds the same one.
+//! A repeated member is edited as one: the last occurrence stays, as JavaScript reads it, and the others go. So an edit
+//! never writes a value more than once, and every reader of the new text finds the same value.
 //!
-//! An object is opened to find members in it: each takes 24 bytes until it is edited. What is done to all members or elements
-//! is done in one pass, which keeps nothing but the new text, and that only from the first change on.
+//! An object is opened to find members in it: each takes 24 bytes until it is edited. Changes to all members or
+//! elements take one pass, which keeps only the new text, and only from the first change on.
 
 mod reading;
 mod rewriting;
@@ -26,7 +26,7 @@ use super::{
 #[derive(Debug, Clone)]
 pub struct Draft<'a>(Node<'a>);
 
-/// A value inside a draft, only to look at.
+/// A value inside a draft, read-only.
 #[derive(Debug)]
 pub struct Look<'a>(Draft<'a>);
 
@@ -49,7 +49,7 @@ struct OpenObject<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Item {
     place: ItemPlace,
-    /// Counted from one: what there is instead of the text at `place`, once it was opened, set or added.
+    /// Counted from one: the edit that replaces the text at `place`, once it was opened, set or added.
     edit: Option<NonZero<u32>>,
 }
 
@@ -80,14 +80,14 @@ impl<'a> Draft<'a> {
         Self(Node::Text(Cow::Borrowed(text.trim_ascii())))
     }
 
-    /// The same for a reader that asks for several members: an object is opened at once.
+    /// The same, with an object opened at once, for a reader of several members.
     pub fn opened(text: &'a str) -> Self {
         let mut draft = Self::of(text);
         draft.object();
         draft
     }
 
-    /// A value of the gateway's own making; `text` must be one JSON value.
+    /// A value made by the gateway; `text` must be one JSON value.
     pub fn new(text: impl Into<String>) -> Self {
         Self(Node::Text(Cow::Owned(text.into())))
     }
@@ -100,12 +100,11 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The JSON text.
     pub fn text(&self) -> String {
         self.text_within(usize::MAX).unwrap_or_default()
     }
 
-    /// The JSON text; `None` if it has more than `max` bytes, and then it is not written at all.
+    /// The JSON text; `None`, without writing any of it, if it has more than `max` bytes.
     pub fn text_within(&self, max: usize) -> Option<String> {
         let len = self.len();
         (len <= max).then(|| {
@@ -130,7 +129,7 @@ impl<'a> Draft<'a> {
         Some(&mut level.edit(at).value)
     }
 
-    /// Makes it this JSON text.
+    /// Replaces it by this JSON text.
     pub fn replace(&mut self, text: impl Into<String>) {
         *self = Self::new(text);
     }
@@ -144,7 +143,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The member `key` as an object to edit: an empty one takes the place of anything else. `None` if this is no object.
+    /// The member `key` as an object to edit; any other value is replaced by an empty object. `None` if this is not an
+    /// object.
     pub fn edit_object(&mut self, key: &str) -> Option<&mut Self> {
         if self.get(key).is_none_or(|value| !value.is_object()) {
             self.set(key, "{}");
@@ -257,7 +257,7 @@ impl<'a> Look<'a> {
         Self(Draft::of(text))
     }
 
-    /// A copy that can be edited.
+    /// An editable copy.
     pub fn into_draft(self) -> Draft<'a> {
         self.0
     }
@@ -275,7 +275,7 @@ impl<'a> Deref for Look<'a> {
 
 impl<'a> OpenObject<'a> {
     fn open(text: Cow<'a, str>) -> Self {
-        // more than most objects have, so that one allocation does
+        // more than most objects have, to need only one allocation
         let mut items = Vec::with_capacity(8);
         each_place(&text, Container::Object, |place| items.push(Item { place, edit: None }));
         let edited = matches!(text, Cow::Owned(_));
@@ -318,7 +318,7 @@ impl<'a> OpenObject<'a> {
         self.edited |= self.items.len() < before;
     }
 
-    /// The item at this place, with a value that can be edited.
+    /// The item at this place, with an editable value.
     fn edit(&mut self, at: usize) -> &mut EditedItem<'a> {
         self.written.edit(&mut self.items[at])
     }
@@ -378,7 +378,7 @@ impl<'a> WrittenItems<'a> {
         is_named(self.name(item), key)
     }
 
-    /// The item with a value that can be edited.
+    /// The item with an editable value.
     fn edit(&mut self, item: &mut Item) -> &mut EditedItem<'a> {
         if item.edit.is_none() {
             let (text, place) = (&self.text, item.place);

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use super::{Found, has_escape, is_named, name_of, scan::Members, span};
 
-/// Members that an index holds at most; an object with more is read for each look-up.
+/// Maximum number of indexed members; an object with more is read for each look-up.
 const MAX_MEMBERS: usize = 6;
-/// The same for the member whose members it holds too.
+/// The same for the member whose inner members are indexed.
 const MAX_INNER: usize = 8;
 
 /// Places of the members of one object in its text.
@@ -50,12 +50,13 @@ impl MemberIndex {
         Some(index)
     }
 
-    /// The text of the member `key`, the last one if the name is repeated, as JavaScript reads it. `text` is that of the index.
+    /// The text of the member `key`, the last one if the name is repeated, as JavaScript reads it. `text` must be the
+    /// indexed text.
     pub fn get<'a>(&self, text: &'a str, key: &str) -> Option<&'a str> {
         self.outer.get(text, key)
     }
 
-    /// The same of the member that is looked into.
+    /// The same in the indexed inner object.
     pub fn get_inner<'a>(&self, text: &'a str, key: &str) -> Option<&'a str> {
         self.inner.get(text, key)
     }
@@ -65,7 +66,7 @@ impl MemberIndex {
         self.outer.iter(text)
     }
 
-    /// The same of the member that is looked into.
+    /// The same for the indexed inner object.
     pub fn iter_inner<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.inner.iter(text)
     }
@@ -85,7 +86,7 @@ impl MemberIndex {
         Some(self)
     }
 
-    /// The place of the member of this name. `text` is that of the index.
+    /// The place of the member of this name. `text` must be the indexed text.
     pub fn find(&self, text: &str, key: &str) -> Found {
         let mut named = self.outer.named(text, key);
         match (named.next_back(), named.next()) {

@@ -23,7 +23,7 @@ pub enum Token<'a> {
 pub struct Tokens<'a> {
     text: &'a str,
     at: usize,
-    /// For each open level whether it is an object.
+    /// For each open level, true if it is an object.
     levels: Vec<bool>,
     /// True if a string would be a member name.
     name_next: bool,
@@ -83,7 +83,7 @@ impl<'a> Iterator for Tokens<'a> {
 }
 
 /// The members of one JSON object: each name as it is written, with its quotes, and the text of its value. Allocates
-/// nothing, and looks into no value. The text must be valid JSON; any other gives some members and ends.
+/// nothing, and does not read into values. The text must be valid JSON; any other gives some members and ends.
 #[derive(Debug)]
 pub struct Members<'a> {
     text: &'a str,
@@ -107,7 +107,7 @@ impl<'a> Iterator for Members<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let bytes = self.text.as_bytes();
-        // only a comma and white space stand between two members
+        // only a comma and white space separate two members
         let name = self.at + bytes.get(self.at..)?.iter().position(|byte| *byte == b'"')?;
         let name = name..end_of_string(bytes, name);
         let between = |byte: &u8| matches!(byte, b':' | b' ' | b'\t' | b'\r' | b'\n');
@@ -118,8 +118,8 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
-/// The elements of one JSON array. Allocates nothing, and looks into no element. The text must be valid JSON; any other
-/// gives some elements and ends.
+/// The elements of one JSON array. Allocates nothing, and does not read into elements. The text must be valid JSON; any
+/// other gives some elements and ends.
 #[derive(Debug)]
 pub struct Elements<'a> {
     text: &'a str,
@@ -178,8 +178,8 @@ pub fn compact(text: &str) -> String {
     compacted
 }
 
-/// A value to compare others with: members in any order, numbers by what they count. What is too deep or too large to be
-/// read so is compared as it is written.
+/// A value for comparisons: members in any order, numbers by value. Values too deep or too large for that are compared
+/// as written.
 #[derive(Debug)]
 pub struct Measure {
     value: Option<Value>,

@@ -24,7 +24,7 @@ impl ListKind {
         method.row().lists.first().copied().filter(|_| !method.is_notification())
     }
 
-    /// The kinds that a notification says have changed.
+    /// The kinds reported as changed by a notification.
     pub(crate) fn changed_by(method: &Method) -> &'static [Self] {
         if method.is_notification() { method.row().lists } else { &[] }
     }
@@ -62,7 +62,7 @@ impl ListKind {
 // === impl Method ===
 
 impl Method {
-    /// True if some readers take this unknown name for that of a known method.
+    /// True if some readers mistake this unknown name for a known method.
     pub fn is_misspelled(&self) -> bool {
         let Self::Other(name) = self else { return false };
         let folded = spelling::folded(name);
@@ -114,8 +114,8 @@ impl Method {
         matches!(self.access(), MethodAccess::OwnTask)
     }
 
-    /// The name that a client of `revision` knows it by: how a task is has one in 2025-11-25 and another in the extension
-    /// for 2026-07-28.
+    /// The name that a client of `revision` knows it by: the status of a task has one name in 2025-11-25 and another in
+    /// the extension for 2026-07-28.
     #[must_use]
     pub fn of_tasks_in(self, revision: Revision) -> Self {
         match (self, revision.era()) {
@@ -161,7 +161,7 @@ impl Method {
         self.row().result_shape
     }
 
-    /// The thing that a request of it names: it says where the request goes.
+    /// The thing that its requests name, which determines where they go.
     pub(crate) fn subject(&self) -> Option<MethodSubject> {
         self.row().subject
     }
@@ -189,7 +189,7 @@ impl Method {
         }
     }
 
-    /// True if the same may hold server requests, as a task does that waits for input.
+    /// True if the same may hold server requests, like a task waiting for input.
     pub(crate) fn holds_input_requests(&self) -> bool {
         self.row().holds_input_requests
     }

@@ -1,4 +1,4 @@
-//! A row of the table of methods: all that the gateway has to know of a method.
+//! A row of the table of methods: all the gateway needs to know of a method.
 
 use super::{
     super::Revision, controls, controls::ControlMember, lists::ListKind, places, places::Paths, shapes::Shape,
@@ -20,7 +20,7 @@ pub enum MethodAccess {
     Undefined,
 }
 
-/// The thing that the parameters of a request name: it says where the request goes.
+/// The thing that a request's parameters name, which determines where it goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MethodSubject {
     Tool,
@@ -41,7 +41,7 @@ pub(in crate::mcp) enum Asks {
     Always,
 }
 
-/// The result of a request, as far as it is more than members that pass.
+/// The result of a request, where it is more than members to forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResultShape {
     /// Content of a tool.
@@ -62,7 +62,7 @@ pub(in crate::mcp) enum UriPlaces {
     Task,
 }
 
-/// All that is to be known of a method.
+/// Everything about a method.
 #[derive(Clone, Copy)]
 pub(in crate::mcp) struct MethodRow {
     /// The name on the wire.
@@ -87,7 +87,7 @@ pub(in crate::mcp) struct MethodRow {
     pub(in crate::mcp) controls: &'static [ControlMember],
     /// The places of URIs in what a server sends: the result of a request of clients, else the parameters.
     pub(in crate::mcp) uris: UriPlaces,
-    /// True if the same may hold server requests, as a task does that waits for input.
+    /// True if the same may hold server requests, like a task waiting for input.
     pub(in crate::mcp) holds_input_requests: bool,
     /// The places of task ids in the same.
     pub(in crate::mcp) task_ids: Paths,

@@ -1,5 +1,5 @@
-//! The table of methods: a row says what is special about a method, and `MethodRow::new` what is not. The rows of extensions
-//! are in their files.
+//! The table of methods: a row holds what is special about a method, and `MethodRow::new` the rest. The rows of
+//! extensions are in their files.
 
 use super::{
     super::{
@@ -33,11 +33,12 @@ fn extended(name: &str) -> Option<&'static MethodRow> {
     extensions::methods().find(|row| row.name == name)
 }
 
-/// Declares the methods: the name on the wire, who may send it, and what else is special; then those methods of extensions
-/// that the gateway itself reads or writes, with their rows. Other methods of extensions are [`Method::Extended`].
+/// Declares the methods: the name on the wire, the allowed senders, and other special properties; then the extension
+/// methods that the gateway itself reads or writes, with their rows. Other methods of extensions are
+/// [`Method::Extended`].
 macro_rules! methods {
     ($($variant:ident = $name:literal, $access:ident { $($special:tt)* })*; extensions { $($named:ident = $row:path)* }) => {
-        /// A method of a request or notification. An unknown name is kept as it came.
+        /// A method of a request or notification. An unknown name is kept as received.
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
         pub enum Method {
             $(#[doc = concat!("`", $name, "`.")] $variant,)*

@@ -119,7 +119,7 @@ fn choices(schema: &Draft<'_>) -> Option<HashMap<String, Choices>> {
     let names: BTreeSet<String> = properties.members().map(|(name, _)| name.into_owned()).collect();
     let mut found = HashMap::new();
     for (name, property) in properties.members() {
-        // the last of repeated fields counts
+        // of repeated fields, the last counts
         found.remove(&*name);
         if !property.get("type").is_some_and(|kind| kind.is("array")) {
             continue;
@@ -151,7 +151,7 @@ fn listed(items: &Draft<'_>, most: usize) -> Option<Vec<(String, String)>> {
     Some(values.elements().take(most).map(|value| (value.text(), value.string().unwrap_or_default())).collect())
 }
 
-/// A value in the spelling that strings are compared in: they may be written with escapes.
+/// A value in the spelling used to compare strings, which may contain escapes.
 fn spelled(value: &str) -> String {
     unquote(value).map_or_else(|| value.to_owned(), |text| quote(&text))
 }

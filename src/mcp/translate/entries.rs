@@ -29,7 +29,7 @@ pub struct LeftOut {
     pub reason: String,
 }
 
-/// The entries of a list that are left out: the first hundred, and how many there are in all.
+/// The entries of a list that are left out: the first hundred, and their total number.
 #[derive(Debug, Default)]
 pub struct Omitted {
     first: Vec<LeftOut>,
@@ -43,7 +43,7 @@ pub struct Checked {
     pub page: Payload,
     /// The entries that were removed.
     pub left_out: Omitted,
-    /// True if the page had more entries than were asked for: the others are neither in the page nor in `left_out`.
+    /// True if the page had more than the requested entries: the rest is neither in the page nor in `left_out`.
     pub is_cut: bool,
 }
 
@@ -62,7 +62,6 @@ impl Omitted {
     /// Maximum number of entries that are kept; further ones are counted.
     pub const MAX_KEPT: usize = 100;
 
-    /// Adds an entry.
     pub fn push(&mut self, entry: LeftOut) {
         self.count += 1;
         if self.first.len() < Self::MAX_KEPT {
@@ -136,8 +135,8 @@ fn settle(listed: Listed, entry: &mut Draft<'_>, written: Revision) -> Result<()
 
 // === completion ===
 
-/// Adds members that an entry implies: none in place of a null one, the schema of an object if arguments are one by
-/// definition, a resource's title or URI as its name.
+/// Adds members that an entry implies: removes null members, adds an object schema where arguments are an object by
+/// definition, and uses a resource's title or URI as its name.
 fn complete(shape: Shape, entry: &mut Draft<'_>, era: Era) {
     for Member { name, form, .. } in shape {
         if entry.get(name).is_some_and(|value| value.is_literal("null")) {

@@ -109,7 +109,7 @@ fn with_tasks(capabilities: &Bytes) -> String {
     capabilities.text()
 }
 
-/// Removes the envelope of a result, and returns its kind. A stray type of a legacy server means nothing.
+/// Removes the envelope of a result, and returns its kind. A stray type from a legacy server is ignored.
 pub(super) fn open_result(result: &mut Draft<'_>, translation: &Translation<'_>) -> Result<ResultType, Untranslatable> {
     let kind = match result.get("resultType") {
         None => ResultType::Complete,

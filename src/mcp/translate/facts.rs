@@ -9,7 +9,7 @@ use crate::mcp::{ClientInfo, Method, Payload, json::draft::Draft, payload::Outpu
 pub struct Facts<'a> {
     /// The kind of the payload.
     pub kind: Kind,
-    /// Its method: its own, or that of the request which it answers.
+    /// Its own method, or the method of the request that it answers.
     pub method: &'a Method,
     /// Treatment of members that the target does not define.
     pub profile: Profile,

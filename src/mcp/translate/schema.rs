@@ -1,5 +1,5 @@
-//! JSON Schemas of tools: any root and boolean schemas (2026-07-28) for revisions that know object schemas only. Knows
-//! how schemas nest, and nothing of validation.
+//! JSON Schemas of tools: any root and boolean schemas (2026-07-28) for revisions that know object schemas only.
+//! Follows how schemas nest, without validating them.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -105,7 +105,7 @@ fn wrap(schema: &mut Draft<'_>) {
 }
 
 /// The schema with its local references (`#`, `#/…`) adapted to the new place of its root. Those under an `$id` that
-/// sets a base are relative to it and stay; anchors (`#name`) stay; values that are no schemas are skipped.
+/// sets a base are relative to it and stay; anchors (`#name`) stay; values that are not schemas are skipped.
 fn follow(schema: &str) -> String {
     let mut marks: Vec<usize> = Vec::new();
     // for each open object: the number of marks before it, and whether it sets a base

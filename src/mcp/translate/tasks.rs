@@ -56,7 +56,7 @@ pub(super) fn lower(task: &mut Draft<'_>) {
     task.rename("pollIntervalMs", "pollInterval");
 }
 
-/// Raises a task of 2025-11-25 to the extension. Its result is added by others, who can ask for it.
+/// Raises a task of 2025-11-25 to the extension. The caller adds its result, which has to be fetched.
 pub(super) fn raise(task: &mut Draft<'_>) {
     task.rename("ttl", "ttlMs");
     task.rename("pollInterval", "pollIntervalMs");

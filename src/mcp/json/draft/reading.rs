@@ -1,4 +1,4 @@
-//! What a draft says: read without opening a level.
+//! The content of a draft: read without opening a level.
 
 use std::borrow::Cow;
 

@@ -72,7 +72,7 @@ impl Listed {
         Some(Self { member: kind.member(), key: kind.key(), shape })
     }
 
-    /// The client decides about text that cannot be parsed, such as half a surrogate pair.
+    /// Text that cannot be parsed, such as half a surrogate pair, is left to the client.
     pub(super) fn valid_in(self, entry: &str, written: Revision) -> ValidIn {
         let Ok(value) = serde_json::from_str::<Value>(entry) else { return ValidIn::ALL };
         let valid = |revision: &Revision| Check { revision: *revision, written }.fault(self.shape, &value).is_none();
@@ -106,7 +106,7 @@ impl Check {
         let texts = || value.as_array().is_some_and(|all| all.iter().all(Value::is_string));
         let among = |names: &[&str], value: &Value| value.as_str().is_some_and(|text| names.contains(&text));
         match form {
-            // not looked into, and never in an entry of a list
+            // not checked, and never in an entry of a list
             Any | OneOrMore(_) => None,
             Key | Text => must(value.is_string(), "a string"),
             Flag => must(value.is_boolean(), "a boolean"),
