@@ -3,12 +3,12 @@
 //!
 //! | Noun | What |
 //! |---|---|
-//! | `pairs` | client side × server side → the decorators of that pair, as one table; a backend that puts them on |
+//! | `pairs` | client side × server side → the decorators of that pair, as one table; a backend that applies them |
 //! | `repeat` | calls that a server of 2026-07-28 ends with requests, for clients with a session |
 //! | `suspend` | calls whose server asks in mid-call, for clients without one; the sealed state of every request |
 //! | `subscriptions` | subscriptions of sessions, as listens |
 //! | `tasks` | tasks of 2025-11-25 and of the extension, for clients with the other kind or none |
-//! | `deferred` | requests of servers that wait for a call to ride on |
+//! | `deferred` | requests of servers that wait for a call to carry them |
 //! | `collection_window` | the time in which requests are collected, so that the client gets them at once |
 
 mod collection_window;

@@ -22,7 +22,7 @@ pub(super) struct Deferred {
     requests: Arc<DeferredRequests<Respondent>>,
     /// Owner of the waiting tasks.
     tracker: TaskTracker,
-    /// Ends all of them when the gateway stops.
+    /// Ends the waiting tasks when the gateway stops.
     closed: CancellationToken,
 }
 

@@ -7,8 +7,8 @@
 //! | the gateway itself | none | none |
 //!
 //! The table is read for each attempt at a call, since only then the server is known. The decorators at an endpoint of
-//! the gateway are independent of it: they stand around every client without a session, and pass a reply through until
-//! the server sends a request.
+//! the gateway are independent of it: they wrap every client without a session, and pass a reply through until the
+//! server sends a request.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ use crate::{
 /// Need of a call between its client and its server.
 pub(crate) enum Pair {
     Alike,
-    /// Unknown until the server has been met.
+    /// Unknown before the gateway has met the server.
     NotMet,
     /// The call continues a call of a former server, so it cannot be served.
     Gone,
@@ -85,7 +85,7 @@ impl ServerCrossing {
         let is_further_round = call.params.origin().is_some();
         let (requester, client) = (&call.context.requester, call.context.client.revision.era());
         let rounds = match (requester, era) {
-            // the round before was ended by a server without sessions
+            // the previous round ended at a server without sessions
             (_, Era::Legacy) if is_further_round => return Pair::Gone,
             (Requester::Session(_), Era::Modern) if !is_further_round && call.method.may_require_input() => {
                 RoundTrips::Many

@@ -12,9 +12,9 @@ const MAX_REQUESTS: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Round {
-    /// The requests, in the server's order; empty if it only wants to be called again.
+    /// The requests, in the server's order; empty if the server only wants to be called again.
     pub(crate) entries: Vec<RoundQuestion>,
-    /// The JSON text of the state, if there is one.
+    /// The JSON text of the state, if any.
     pub(crate) state: Option<String>,
 }
 

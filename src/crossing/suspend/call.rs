@@ -22,10 +22,10 @@ use crate::{
 
 /// Maximum number of log messages that are kept for the client's next request; the oldest are dropped.
 const MAX_LOGS: usize = 100;
-/// And their size in bytes.
+/// The same in bytes.
 const MAX_LOG_BYTES: usize = 1024 * 1024;
 
-/// Time for a call to finish whose client has disconnected.
+/// A call whose client has disconnected may take this long to finish.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A call, and the open requests of its server.
@@ -37,7 +37,7 @@ pub(super) struct SuspendedCall {
     told: VecDeque<Event>,
     /// Memory for those events, and for the parameters the call is bound to.
     claim: Claim,
-    /// Number of requests so far: keys are never used twice.
+    /// Number of requests so far: keys are never reused.
     asked: u32,
     /// Number of progress notifications sent to keep the server patient.
     progress_sent: u32,
@@ -108,7 +108,8 @@ impl SuspendedCall {
         }
     }
 
-    /// Holds so many bytes more, as long as it lives. A user within a share waits a moment for what others give back.
+    /// Charges so many more bytes, until the call is dropped. A user within a share waits a moment for memory that
+    /// others give back.
     ///
     /// # Errors
     ///
@@ -117,7 +118,7 @@ impl SuspendedCall {
         self.claim.grow_soon(bytes).await
     }
 
-    /// Waits until it has to be given up for want of memory, which may never happen.
+    /// Waits until the call has to be given up to free memory, which may never happen.
     pub(super) fn reclaimed(&self) -> impl Future<Output = Exhausted> + Send + use<> {
         self.claim.reclaimed()
     }
@@ -143,7 +144,7 @@ impl SuspendedCall {
         self.open.push(OpenRequestExchange { key: format!("q{}", self.asked), request });
     }
 
-    /// True if no request waits for the client.
+    /// True if no request is waiting for the client.
     pub(super) fn is_unasked(&self) -> bool {
         self.open.is_empty()
     }
@@ -201,7 +202,7 @@ impl SuspendedCall {
         }
     }
 
-    /// Handles a client that has gone: dialogs are cancelled, other requests fail (`translation` 4b.6). The call gets a
+    /// Handles a client that is gone: dialogs are cancelled, other requests fail (`translation` 4b.6). The call gets a
     /// moment to finish, then it is cancelled.
     pub(super) async fn abandon(mut self) {
         for OpenRequestExchange { request, .. } in self.open.drain(..) {

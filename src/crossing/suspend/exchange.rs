@@ -107,7 +107,7 @@ impl SuspendedExchange {
                 }
                 tokio::select! {
                     biased;
-                    // before the timeout: an event that has come is not late because this task is
+                    // before the timeout: an event that has arrived is not late just because this task is
                     next = call.next() => match next {
                         Next::Withdrawn => {}
                         Next::Event(Event::Notified(told)) => yield Event::Notified(told),
@@ -118,7 +118,7 @@ impl SuspendedExchange {
                         }
                     },
                     () = window.over() => {
-                        // with a delay: a call that ends soon leaves them to the next
+                        // delayed: a call that ends soon leaves them to the next call
                         if mem::take(&mut deferred) {
                             for question in self.shared.deferred.take(&self.respondent) {
                                 off_worker(question.params.json().len()).await;
@@ -168,7 +168,7 @@ impl SuspendedExchange {
         if let Err(exhausted) = call.hold(self.params.json().len()).await {
             return Err(Box::new(NotSuspended { call, reason: exhausted.to_string() }));
         }
-        // it may have waited for that
+        // the server may have waited for that request
         off_worker(self.params.json().len()).await;
         let id = calls.id();
         let Some(state) = self.shared.sealer.seal(&State::Suspended(id), &self.binding()) else {

@@ -35,11 +35,11 @@ pub(super) struct SuspendedCalls {
     permits: Arc<SuspensionPermits>,
     random: Arc<dyn Random>,
     process: [u8; 8],
-    /// With the maximum wait for the client.
+    /// Include the maximum wait for the client.
     limits: Live<LimitsConfig>,
     /// Owner of the waiting tasks.
     tracker: TaskTracker,
-    /// Ends all of them when the gateway stops.
+    /// Ends the waiting tasks when the gateway stops.
     closed: CancellationToken,
 }
 
@@ -110,7 +110,7 @@ impl SuspendedCalls {
     }
 }
 
-/// Drives a call until it is taken, revoked, given up for want of memory, or `until`.
+/// Drives a call until it is taken, revoked, given up to free memory, or `until`.
 async fn wait(
     mut call: SuspendedCall,
     mut asked: oneshot::Receiver<oneshot::Sender<SuspendedCall>>,

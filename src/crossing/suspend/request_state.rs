@@ -15,7 +15,7 @@ use crate::{
 const PREFIX: &str = "gw1.";
 /// Maximum length of a text to seal or open, in bytes.
 const MAX_LENGTH: usize = 64 * 1024;
-/// Maximum size of parameters in bytes that a client may write in another way when it repeats them. Larger ones are compared by
+/// Maximum size of parameters in bytes that a client may reformat when it repeats them. Larger ones are compared by
 /// their text.
 const MAX_CANONICAL: usize = 256 * 1024;
 
@@ -24,7 +24,7 @@ pub(crate) struct Sealer {
     key: SealingKey,
     random: Arc<dyn Random>,
     clock: Arc<dyn Clock>,
-    /// With the lifetime of a sealed state.
+    /// Include the lifetime of a sealed state.
     limits: Live<LimitsConfig>,
     /// This replica, which the states of its suspended calls name.
     replica: ReplicaNumber,
@@ -35,11 +35,11 @@ pub(crate) struct Sealer {
 pub(crate) enum State {
     /// A suspended call that waits in a process.
     Suspended(CallId),
-    /// The own state of a server that ended a call; nothing waits.
+    /// The server's own state at the end of a call; nothing waits.
     OfServer(ServerState),
 }
 
-/// The own state of a server that ended a call.
+/// The server's own state at the end of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServerState {
     /// The JSON text of its `requestState`.

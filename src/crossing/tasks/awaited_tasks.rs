@@ -21,7 +21,7 @@ use crate::mcp::{
     translate::Profile,
 };
 
-/// A wait that lasted this long may be repeated: proxies cut idle connections, and a task outlives its connection. A
+/// A wait of at least this length may be repeated: proxies cut idle connections, and a task outlives its connection. A
 /// shorter wait that breaks off is a failure.
 const MIN_WAIT: Duration = Duration::from_secs(10);
 /// Maximum time to cancel an abandoned task, including its creation.
@@ -49,7 +49,7 @@ enum Stage {
     /// The server creates the task.
     Called(Reply),
     Made(Task),
-    /// There is nothing to cancel.
+    /// Nothing is left to cancel.
     Over,
 }
 
@@ -205,7 +205,7 @@ impl RunningTask {
     /// the server cancelled becomes a tool error, which a model can read.
     async fn ended(&mut self, task: &Task, outcome: Outcome) -> Outcome {
         if let Outcome::Failed(error) = &outcome {
-            // an error of the gateway: it abandons the task
+            // an error of the gateway: abandons the task
             if error.revision().is_none() {
                 return outcome;
             }
@@ -256,7 +256,7 @@ impl Task {
         self.inner.call(Call { method, params: task::params(&self.id), context: self.context.clone() })
     }
 
-    /// Notifications that came at the same moment as the end, without the status.
+    /// Notifications that arrived together with the end, except the status.
     fn pending_notifications(&self, told: &mut Reply, token: &OwnToken) -> Vec<Event> {
         let now = std::iter::from_fn(|| told.next_event().now_or_never().flatten());
         let own = now.filter_map(|event| self.own(event, token)).filter(|event| !is_status(event));

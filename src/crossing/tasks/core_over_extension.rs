@@ -2,8 +2,8 @@
 //! none, the server has the tasks extension or none.
 //!
 //! A call that asks for a task declares the extension. If the server answers at once instead, the result is stored as a
-//! completed task. A call that asks for none declares nothing, so a server creates none. A server that insists reports
-//! an error; it is called again with the extension declared, and the task is awaited.
+//! completed task. A call without a task does not declare it, so a server creates none. If a server insists with an
+//! error, the gateway calls it again with the extension declared, and awaits the task.
 
 use std::{
     sync::{Arc, LazyLock},
@@ -49,7 +49,7 @@ struct ToolCall {
     call: Call,
     /// The lifetime of the task that it asks for, if any.
     wanted: Option<Duration>,
-    /// True if it was repeated, for a task that it does not ask for.
+    /// True if it was repeated, for a task that it did not ask for.
     is_repeated: bool,
 }
 

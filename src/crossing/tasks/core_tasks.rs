@@ -43,7 +43,7 @@ impl CoreTasks {
         }
     }
 
-    /// The task with its result. One whose tool ended with `isError` is failed in 2025-11-25 and completed in the
+    /// The task with its result. A task whose tool ended with `isError` is failed in 2025-11-25 and completed in the
     /// extension.
     async fn with_result(&self, id: &str, known: &UserTask, task: Payload) -> Outcome {
         let outcome = match known.input.outcome(RESULT_TIMEOUT).await {

@@ -129,7 +129,7 @@ impl WatchedTask {
                         pause = INTERVAL.0;
                         continue;
                     }
-                    // the server does not know it any more
+                    // the server has forgotten it
                     _ => return,
                 };
                 pause = interval(&task);

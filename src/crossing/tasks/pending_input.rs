@@ -34,7 +34,7 @@ pub(crate) struct PendingInput {
 #[derive(Debug, Default)]
 struct InputState {
     open: BTreeMap<u64, ServerRequest>,
-    /// Number of requests so far: keys are never used twice (extension, *Task Update Requests*).
+    /// Number of requests so far: keys are never reused (extension, *Task Update Requests*).
     last: u64,
     awaited: bool,
     /// A request that was given up, or for which memory was short, can be asked again.

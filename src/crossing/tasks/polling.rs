@@ -14,7 +14,7 @@ use crate::mcp::{
 
 /// Maximum duration of a task. Tasks are meant for long work.
 const MAX_WAIT: Duration = Duration::from_hours(24);
-/// Maximum number of failed polls in a row, if only the connection is at fault.
+/// Maximum number of failed polls in a row, where only the connection is to blame.
 const MAX_FAULTS: u32 = 5;
 
 /// A wait for one task.
@@ -47,7 +47,7 @@ pub(super) enum WaitEnd {
     Task(DetailedTask),
     /// An input request had no answer, and the task has no form for that: a text, and the error of the answer.
     Unanswered(String, ErrorObject),
-    /// The task cannot be awaited any more.
+    /// Awaiting the task is no longer possible.
     Lost(ErrorObject),
 }
 

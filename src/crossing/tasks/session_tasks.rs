@@ -68,11 +68,11 @@ struct SessionTask {
     cached: Option<CachedTask>,
     /// Input requests that were sent to the client, answered or not.
     asked: HashSet<String>,
-    /// The client session that follows the task, and what ends that.
+    /// The client session that follows the task, and a guard that ends it.
     followed: Option<(Requester, DropGuard)>,
 }
 
-/// The state of a task, at its owner's expense.
+/// The state of a task, charged to its owner.
 #[derive(Debug)]
 struct CachedTask {
     state: Revocable<DetailedTask>,
@@ -80,7 +80,7 @@ struct CachedTask {
     until: Timestamp,
 }
 
-/// Where else the state of a task is, which decides what becomes of it when memory is short.
+/// Other copies of a task's state, which determine what happens when memory is short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OtherCopy {
     /// At the server, which can be asked again.
@@ -135,7 +135,7 @@ impl SessionTasks {
             OtherCopy::Nowhere => Relief::Calls,
         };
         let (id, bytes) = (task.id.clone(), task.payload.json().len());
-        // before the lock, which others need to give something up
+        // before the lock, which others need to free memory
         let state = Revocable::new(task, bytes, &context.account, relief)?;
         let mut inner = self.0.lock();
         let tasks = inner.owners.entry(context.caller.owner()).or_default();

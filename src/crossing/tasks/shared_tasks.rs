@@ -14,7 +14,7 @@ use crate::{
     support::Clock,
 };
 
-/// Runs a future in the background until it ends or the gateway does.
+/// Runs a future in the background until it or the gateway ends.
 pub(crate) type Spawn = Box<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
 
 /// State that the task decorators of one backend share.
@@ -45,8 +45,7 @@ impl SharedTasks {
         self.of_sessions.note(id, &context.caller.owner(), self.clock.now());
     }
 
-    /// Caches a task that has ended, for a client whose version reports no more than that. Returns true if it has
-    /// ended.
+    /// Caches a finished task, for a client whose version reports only its end. Returns true if the task has ended.
     pub(super) fn keep(&self, task: DetailedTask, context: &Context) -> bool {
         let (is_final, now) = (task.status.is_final(), self.clock.now());
         if is_final && self.of_sessions.cached(&context.caller.owner(), &task.id, now).is_none() {

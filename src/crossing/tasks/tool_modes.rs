@@ -3,7 +3,7 @@
 //! Lists are read as they pass. The gateway requests the server's list only if a call names a tool that no list has
 //! named: for each user one list at a time, and none for [`READ_AGAIN`] after it, so that invented names cost only
 //! their caller. The gateway does not rely on an error instead: servers reject a call without the required task in
-//! several ways, and a call that was made is not repeated.
+//! several ways, and a call must not be repeated.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -24,7 +24,7 @@ use crate::{
 const MAX_TOOLS: usize = 10_000;
 /// Maximum number of pages of a list.
 const MAX_PAGES: usize = 100;
-/// Maximum number of unlisted names that are known of one user's calls; beyond it the oldest is forgotten.
+/// Maximum number of known unlisted names in one user's calls; beyond it the oldest is forgotten.
 const MAX_UNLISTED: usize = 64;
 /// Maximum number of users with known unlisted names; beyond it, the user whose list was read first is forgotten.
 const MAX_USERS: usize = 1_000;
@@ -35,16 +35,16 @@ const READ_AGAIN: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(super) struct ToolModes {
     listed: RwLock<HashMap<String, ToolMode>>,
-    /// The lists that were read for calls of tools that no list had named.
+    /// The lists read for calls of unlisted tools.
     readings: Mutex<HashMap<UserId, Arc<AsyncMutex<UserReading>>>>,
 }
 
-/// The last list that was read for a user.
+/// The last list read for a user.
 #[derive(Debug, Default)]
 struct UserReading {
     /// When it was read, or reading it failed.
     ended: Option<Instant>,
-    /// Names that it did not have, oldest first.
+    /// Names missing from it, oldest first.
     unlisted: VecDeque<Digest>,
 }
 
@@ -104,7 +104,7 @@ impl ToolModes {
         self.listed.read().get(name).copied()
     }
 
-    /// The list that is read for this user, or was read last.
+    /// The list being read for this user, or the last one.
     fn reading(&self, user: &UserId) -> Arc<AsyncMutex<UserReading>> {
         let mut readings = self.readings.lock();
         if let Some(reading) = readings.get(user) {

@@ -41,7 +41,7 @@ pub(super) struct UserTask {
 // === impl UserTasks ===
 
 impl UserTasks {
-    /// The task of this caller; stored if it is unknown.
+    /// The task of this caller; stored if new.
     pub(super) fn note(&self, id: &str, context: &Context, now: Timestamp) -> Arc<UserTask> {
         let mut inner = self.0.lock();
         inner.sweep(now);
