@@ -11,7 +11,6 @@ use crate::{
 /// Settings of the client side, mostly limits of what clients can make the gateway hold.
 #[derive(Debug, Clone)]
 pub struct FrontendSettings {
-    /// The configured limits.
     pub limits: Live<LimitsConfig>,
     /// Maximum number of client connections, from which the number of listens derives.
     pub connections: usize,

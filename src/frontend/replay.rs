@@ -75,7 +75,7 @@ pub(crate) struct ReplayReader {
     stream: u64,
     /// The connection of the stream.
     connection: u64,
-    /// The number of the last message that was sent, or counts as sent.
+    /// The number of the last sent message, or of one that counts as sent.
     after: u64,
 }
 
@@ -87,7 +87,7 @@ struct Inner {
     last_stream: u64,
     last_connection: u64,
     ended_at: Option<Instant>,
-    /// The newest of the sent messages that were given up for want of memory: a stream cannot be resumed before it.
+    /// The newest sent message that was dropped to free memory: a stream cannot be resumed before it.
     given_up: u64,
 }
 
@@ -98,7 +98,7 @@ enum ReadOutcome {
     End,
 }
 
-/// A shortage of a queue.
+/// What a queue is short of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shortage {
     Places,
@@ -253,7 +253,7 @@ impl Holding for ReplayBuffer {
                 let dropped = inner.log.drop_paid(account, |message| !is_shed(message));
                 metrics::counter!("lockkeeper_frontend_messages_dropped_total").increment(dropped as u64);
             }
-            // a server does not cost its readers their streams
+            // a server must not cost its readers their streams
             Relief::Streams if matches!(account.holder(), Holder::Server(_)) => {
                 let dropped = inner.log.drop_paid(account, |_| false);
                 metrics::counter!("lockkeeper_frontend_messages_dropped_total").increment(dropped as u64);
@@ -281,7 +281,7 @@ impl Inner {
     /// notifications go, oldest first, and server requests together with their withdrawal. Open requests and answers
     /// are never dropped: other limits bound their number.
     fn push_to_call(&mut self, message: Message, bounds: Bounds, add: impl FnOnce(&mut ReplayLog, Message)) {
-        // the last message ends the stream: no need to disconnect
+        // the last message ends the stream, so it need not be disconnected
         let cuts = !matches!(message, Message::Response { .. });
         add(&mut self.log, message);
         while self.log.exceeds(bounds) && (self.log.forget_first() || self.drop_waiting(may_be_dropped)) {}
@@ -369,7 +369,7 @@ impl ReplayReader {
         self.stream
     }
 
-    /// The number of the last message that was sent, or counts as sent.
+    /// The number of the last sent message, or of one that counts as sent.
     pub(crate) const fn after(&self) -> u64 {
         self.after
     }
@@ -407,12 +407,12 @@ fn withdrawn(message: &Message) -> Option<RequestId> {
     RequestId::read(&id.into())
 }
 
-/// True for a message that a slow client can miss: a later one supersedes it.
+/// True for a message that a slow client can miss, since a later one supersedes it.
 fn may_be_dropped(message: &Message) -> bool {
     matches!(message, Message::Notification { method: Method::Progress | Method::LoggingMessage, .. })
 }
 
-/// True for a message that is no answer.
+/// True for a message that is not an answer.
 fn is_unasked(message: &Message) -> bool {
     !matches!(message, Message::Response { .. })
 }

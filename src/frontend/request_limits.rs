@@ -43,7 +43,7 @@ pub(crate) struct StatelessRequests {
     users: Arc<FrontendUsers>,
     /// The observer of each listen that ended.
     pub(super) observer: RequesterObserver,
-    /// The number of the last request, which identifies it at the backends.
+    /// The number of the last request, which identifies requests at the backends.
     last: AtomicU64,
     /// Ends all requests when the gateway stops.
     pub(super) closed: CancellationToken,
@@ -65,14 +65,14 @@ struct RequestCounters {
 #[derive(Debug)]
 struct RequestBound {
     each: (&'static str, usize),
-    /// The same for all users together, and their number; `None` if only each user is limited.
+    /// The same for all users together, with their number; `None` if only each user is limited.
     all: Option<(&'static str, usize)>,
 }
 
 #[derive(Debug)]
 pub(crate) struct User {
     shared: Arc<RequestCounters>,
-    /// The account that pays for what waits for this user.
+    /// The account that pays for this user's queued data.
     pub(super) account: Account,
     /// Running calls, through any app, with sessions and without.
     calls: AtomicUsize,
@@ -126,7 +126,7 @@ impl StatelessRequests {
         });
     }
 
-    /// Forgets the clients of a user who is gone.
+    /// Forgets the clients of a removed user.
     pub(crate) fn forget_user(&self, user: &UserId) {
         let shared = &self.users.shared;
         self.users.users.remove_if(user, |_, user| {
@@ -184,7 +184,7 @@ impl User {
         Self { shared, account, calls: none(), listens: none(), clients: RecentClients::default() }
     }
 
-    /// Records a request of this caller, who is this user, and returns its client.
+    /// Records a request of this caller, which is this user, and returns its client.
     pub(super) fn note(
         &self,
         caller: &Caller,
@@ -265,7 +265,7 @@ impl fmt::Debug for StatelessRequests {
     }
 }
 
-/// Counts one more, if `max` allows it.
+/// Counts one more, up to `max`.
 fn try_add(count: &AtomicUsize, max: usize) -> bool {
     if count.fetch_add(1, Ordering::AcqRel) < max {
         return true;

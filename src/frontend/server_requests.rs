@@ -32,7 +32,7 @@ pub(crate) struct OpenRequests {
     /// Distinguishes ids of this process from ids of earlier processes.
     prefix: String,
     max: usize,
-    /// With the maximum wait for an answer.
+    /// Include the maximum wait for an answer.
     limits: Live<LimitsConfig>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct OutgoingRequest {
     pub(crate) method: Method,
     /// Its parameters, with a progress token of the gateway if there was one.
     pub(crate) params: Payload,
-    /// Waits for the answer and forwards it. An answer after this is dropped is counted and ignored.
+    /// Waits for the answer and forwards it. Once this is dropped, an answer is counted and ignored.
     pub(crate) wait: BoxFuture<'static, RequestEnd>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct OutgoingRequest {
 #[derive(Debug)]
 pub(crate) enum RequestEnd {
     Answered(RequestId),
-    /// The client answered, and has to be asked again.
+    /// The client's answer is invalid, so the client is asked again.
     AskAgain(RequestId, Box<PendingRequest>),
     /// The server withdrew the request.
     Withdrawn(RequestId),

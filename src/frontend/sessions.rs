@@ -4,9 +4,9 @@
 //! there once. A session of HTTP+SSE is its connection; its row stays after its end, so that its client is recognized
 //! when it comes back. A start and an end are written at once, activity by the sweep.
 //!
-//! A session that ended never comes back. It is marked as ended before it leaves the memory, and the mark stays until its
-//! row is deleted. A look-up reads the mark after it has the permit of its caller and before it reads the row; only the
-//! owner of a session takes it into memory, and has one permit. No lock but that permit is held while the store is read.
+//! A session that ended never comes back. It is marked as ended before it leaves the memory, and the mark stays until
+//! its row is deleted. A look-up reads the mark after getting its caller's permit and before reading the row; only the
+//! owner of a session takes it into memory, and has one permit. Only that permit is held while the store is read.
 
 mod ends;
 mod error;
@@ -49,7 +49,6 @@ use crate::{
 pub struct Deps {
     /// The store, which keeps sessions across restarts.
     pub storage: Storage,
-    /// The time.
     pub clock: Arc<dyn Clock>,
     /// Randomness for session ids.
     pub random: Arc<dyn Random>,
@@ -57,9 +56,8 @@ pub struct Deps {
     pub observer: RequesterObserver,
     /// The memory budget of the process.
     pub budget: MemoryBudget,
-    /// This replica.
     pub replica: ReplicaNumber,
-    /// Open while this replica owns what it has.
+    /// Open while this replica owns its sessions.
     pub fence: Fence,
 }
 
@@ -70,7 +68,7 @@ pub(crate) struct Sessions {
     users: Arc<FrontendUsers>,
     deps: Deps,
     settings: FrontendSettings,
-    /// Ends everything that runs, when the gateway does.
+    /// Ends everything running when the gateway stops.
     closed: CancellationToken,
     rows: Rows,
     lookups: Lookups,
@@ -137,7 +135,7 @@ impl Sessions {
         }
     }
 
-    /// The session `id` of Streamable HTTP, if it was opened at `endpoint` by this caller.
+    /// The session `id` of Streamable HTTP, if this caller opened it at `endpoint`.
     pub(crate) async fn find(
         &self,
         id: &str,
@@ -154,13 +152,13 @@ impl Sessions {
         self.check(session, caller)
     }
 
-    /// The session `id` whose HTTP+SSE connection is open, if it was opened by this caller.
+    /// The session `id` with an open HTTP+SSE connection, if this caller opened it.
     pub(crate) fn find_connected(&self, id: &str, caller: &Caller) -> Result<Arc<Session>, LookupError> {
         let session = self.in_memory(id).filter(|session| session.is_connection()).ok_or(LookupError::Unknown)?;
         self.check(session, caller)
     }
 
-    /// The session `id` if it is in memory and was opened by this caller. It does not count as used.
+    /// The session `id`, if it is in memory and this caller opened it. Does not count as a use.
     pub(crate) fn held(&self, id: &str, caller: &Caller) -> Option<Arc<Session>> {
         self.in_memory(id).filter(|session| session.owner.owns_the_same_as(caller))
     }
@@ -259,7 +257,7 @@ impl Sessions {
         let succeeded = self.deps.storage.mcp_sessions().succeed(&row.digest, row.owner, replica).await;
         metrics::counter!("lockkeeper_sessions_succeeded_total")
             .increment(u64::from(succeeded.map_err(|error| unavailable(&error))?));
-        // the owner may have written until it was gone, or another may have been first
+        // the owner may have written until its end, or another replica may have come first
         match self.row(&row.digest).await?.ok_or(LookupError::Unknown)? {
             row if row.owner == replica => Ok(row),
             row => Err(LookupError::Elsewhere(row.owner)),

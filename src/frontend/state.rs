@@ -33,11 +33,11 @@ pub(crate) struct FrontendState {
     /// Cancelled when all streams have to end.
     pub(crate) drained: CancellationToken,
     pub(crate) replica: ReplicaNumber,
-    /// Open while it owns what it has: passed by what the listener does not see as answers.
+    /// Open while this replica owns its sessions. Checked for messages that the listener does not see as answers.
     pub(crate) fence: Fence,
 }
 
-/// The sender of a message, and the endpoint that it was sent to.
+/// The sender of a message, and its endpoint.
 #[derive(Clone)]
 pub(crate) struct Sender {
     /// The caller, and the lifetime of its credential.
@@ -98,7 +98,7 @@ impl FrontendState {
 }
 
 impl FrontendState {
-    /// The body of a request, for another replica that may have to answer it; `None` if there are no others.
+    /// The body of a request, kept for another replica that may have to answer it; `None` without other replicas.
     pub(crate) fn kept(&self, body: &Bytes) -> Option<Bytes> {
         self.has_others().then(|| body.clone())
     }

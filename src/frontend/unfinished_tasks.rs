@@ -16,7 +16,7 @@ use crate::{
     support::Digest,
 };
 
-/// Maximum number of tasks of one session that are known; the oldest are forgotten.
+/// Maximum number of remembered tasks of one session; beyond it the oldest are forgotten.
 const MAX_UNFINISHED: usize = 1_000;
 /// A finished task's result is expected to be fetched within this time.
 const FETCHED_WITHIN: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ const LIFETIME: Duration = Duration::from_hours(24);
 /// The tasks of all sessions.
 #[derive(Debug, Default)]
 pub(crate) struct UnfinishedTasks {
-    /// By session and the SHA-256 of the id, with the time until which they are known.
+    /// By session and the SHA-256 of the id, with the time until which they are remembered.
     sessions: Mutex<HashMap<SessionId, LinkedHashMap<Digest, Instant>>>,
     changed: Notify,
 }
@@ -45,7 +45,7 @@ impl UnfinishedTasks {
         })
     }
 
-    /// True for a method whose replies say something of tasks.
+    /// True for a method whose replies may mention tasks.
     pub(crate) const fn concerns(method: &Method) -> bool {
         matches!(method, Method::ToolsCall | Method::TasksGet | Method::TasksCancel | Method::TasksResult)
     }
@@ -103,7 +103,7 @@ impl UnfinishedTasks {
         self.last().is_some()
     }
 
-    /// The time until which one is known, of all that are unfinished.
+    /// The latest time until which an unfinished task is remembered.
     fn last(&self) -> Option<Instant> {
         let last = self.sessions.lock().values().flat_map(LinkedHashMap::values).max().copied();
         last.filter(|last| *last > Instant::now())
@@ -127,7 +127,7 @@ impl UnfinishedTasks {
         self.changed.notify_waiters();
     }
 
-    /// Forgets the task that a request names.
+    /// Forgets the task named by a request.
     fn remove_named(&self, session: &SessionId, params: &Payload) {
         let Some(id) = params.string("taskId") else { return };
         let mut sessions = self.sessions.lock();

@@ -1,5 +1,5 @@
-//! The transport that a request over HTTP means: clients of Streamable HTTP are given the address of HTTP+SSE, and the reverse.
-//! Each address takes both, where no client needs a refusal to find the other.
+//! The transport that a request over HTTP means: clients of Streamable HTTP get configured with the address of
+//! HTTP+SSE, and the reverse. Each address accepts both, except where clients rely on a refusal to find the other.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{
     resource::{Authorized, MessageTicket, OpensStreamAlone},
 };
 
-/// A GET at `/mcp`: a stream of a session, or that of a client of HTTP+SSE.
+/// A GET at `/mcp`: a stream of a session, or the stream of an HTTP+SSE client.
 pub(super) async fn get_at_mcp(
     State(state): State<Arc<FrontendState>>,
     head: RequestHead,

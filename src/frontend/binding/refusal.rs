@@ -17,7 +17,7 @@ use crate::{
     wire::headers,
 };
 
-/// A request that is refused.
+/// A refused request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestRefusal {
     status: StatusCode,
@@ -121,7 +121,7 @@ impl RequestRefusal {
         Self::new(StatusCode::NOT_FOUND, ErrorObject::INVALID_REQUEST, message)
     }
 
-    /// 405: the request needs a session, and none is named. Clients of both transports over HTTP read where they can go.
+    /// 405: the request needs a session, and names none. Clients of both HTTP transports learn where to go.
     pub(crate) fn method_not_allowed(endpoint: &Endpoint, serves: Serves) -> Self {
         let target = &endpoint.target;
         let path = |binding| Endpoint { binding, target: target.clone() };
@@ -159,8 +159,8 @@ impl RequestRefusal {
         ))
     }
 
-    /// 404 for a session that does not exist (never 401 or 400, design rule 9); 503 if the store cannot be read; 429 if the
-    /// caller is at a bound.
+    /// 404 for a session that does not exist (never 401 or 400, design rule 9); 503 if the store cannot be read; 429 if
+    /// the caller has reached a limit.
     pub(crate) fn missing(missing: LookupError) -> Self {
         match missing {
             LookupError::Unknown => Self::new(
@@ -187,7 +187,7 @@ impl RequestRefusal {
         Self::new(StatusCode::NOT_FOUND, ErrorObject::INVALID_REQUEST, message)
     }
 
-    /// 421 for a request that another replica has to answer: the client gets this only if that cannot be reached.
+    /// 421 for a request that another replica has to answer: the client only gets it if that replica cannot be reached.
     pub(crate) fn elsewhere(owner: ReplicaNumber) -> Self {
         let message = "Misdirected Request: another replica of this gateway has the session or the call; try again";
         let refusal = Self::retry(StatusCode::MISDIRECTED_REQUEST, message);
@@ -202,7 +202,7 @@ impl RequestRefusal {
         self
     }
 
-    /// 429 if the user is at the bound, 503 if the gateway is; both with `Retry-After`.
+    /// 429 if the user has reached the limit, 503 if the gateway has; both with `Retry-After`.
     pub(crate) fn full(full: LimitReached, binding: Binding) -> Self {
         match full {
             LimitReached::User if binding.is_connection() => Self::retry(
@@ -237,7 +237,7 @@ impl RequestRefusal {
         Self { hint: Some(Hint::RetryAfter), ..refusal }
     }
 
-    /// The JSON-RPC error response. One without id has `null` there, except toward versions that leave it out.
+    /// The JSON-RPC error response. Without an id it has `null` there, except toward versions that leave it out.
     pub(crate) fn into_message(self) -> Message {
         let idless = self.revision.is_some_and(|revision| revision.has(Feature::IdlessErrors));
         let id = self.id.or_else(|| (!idless).then_some(RequestId::NULL));

@@ -32,7 +32,7 @@ const STREAM_START_TIMEOUT: Duration = Duration::from_secs(2);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// The delay before a client reconnects to a stream that was closed.
 const RETRY: Duration = Duration::from_secs(1);
-/// The time that a stream outlives the credential that it rests on, so that a client can renew it.
+/// A stream outlives its credential by this, so that a client can renew it.
 const EXPIRY_GRACE: Duration = Duration::from_secs(30);
 
 /// From this size in bytes on, a copy of the payload costs more than a body in several parts.
@@ -51,7 +51,7 @@ pub(super) enum ResponseForm {
 
 /// The start of a response.
 pub(super) enum ResponseStart<S> {
-    /// The whole response: nothing but answers came, and they came in time.
+    /// The whole response: only answers came, and in time.
     Complete(Response),
     /// A stream: the messages so far, and the rest.
     Stream(Vec<Message>, S),
@@ -63,12 +63,12 @@ pub(super) enum EventSource {
     Call(CallStream, ReplayReader),
     /// A standalone stream of a session.
     Standalone(ReplayReader),
-    /// The answer to a request without a session: the messages so far, the rest, and the account of the user. It cannot be
+    /// The answer to a request without a session: the messages so far, the rest, and the user's account. It cannot be
     /// resumed.
     Request(vec::IntoIter<Message>, RequestMessages, Account),
 }
 
-/// The user who pays for what is on its way.
+/// The user who pays for data in transit.
 #[derive(Clone, Copy)]
 pub(super) struct Payer<'a> {
     pub(super) state: &'a FrontendState,
@@ -86,8 +86,8 @@ pub(super) struct StreamOptions {
     pub(super) priming: Priming,
     /// The time after which it is closed, for a client that reconnects by itself.
     pub(super) lifetime: Option<Duration>,
-    /// The session whose client is pinged while the stream is idle, for a reader that takes comments for errors; `None`:
-    /// comments are written.
+    /// The session whose client gets pings while the stream is idle, for a reader that mistakes comments for errors;
+    /// `None`: comments are written.
     pub(super) pinged: Option<Arc<Session>>,
 }
 
@@ -177,7 +177,7 @@ pub(super) async fn json(messages: &[Message], form: ResponseForm, payer: Payer<
     response
 }
 
-/// The text of a message; a large one is not copied for it, and waits at the user's expense.
+/// The text of a message. A large one is written without a copy, at the user's expense.
 async fn body(message: &Message, payer: Payer<'_>) -> Body {
     if message.payload_len() < LARGE {
         return Body::from(message.encode());
@@ -204,7 +204,7 @@ pub(super) fn stream(
     end: impl Future<Output = ()> + Send + 'static,
 ) -> Response {
     if matches!(source, EventSource::Standalone(_)) {
-        // idle most of the time, and many: what is made of another stream or future holds the room of that twice
+        // mostly idle, and many of them: a wrapper around a stream or future would double its size
         let events: Pin<Box<dyn Stream<Item = Bytes> + Send>> = Box::pin(events(source, options, Box::pin(end)));
         return event_stream(Body::from_stream(gather(events).map(Ok::<_, Infallible>)));
     }
@@ -233,7 +233,7 @@ pub(super) fn keep_alive() -> tokio::time::Interval {
     interval
 }
 
-/// Waits until streams that rest on the lease must end: its revocation, or a while after its expiry.
+/// Waits until streams under the lease must end: its revocation, or a while after its expiry.
 pub(super) fn credential_end(lease: &StreamLease, now: Timestamp) -> impl Future<Output = ()> + Send + 'static + use<> {
     let revoked = Arc::clone(&lease.revoked);
     let left = lease.expires.map(|expires| expires.since(now) + EXPIRY_GRACE);
@@ -306,7 +306,7 @@ fn events(
                 },
                 _ = keep_alive.tick() => match &options.pinged {
                     None => yield sse::KEEP_ALIVE,
-                    // before that a client may take a request for an error
+                    // before that, a client may mistake a request for an error
                     Some(session) if session.is_initialized() => {
                         pings += 1;
                         yield ping(pings);
@@ -375,7 +375,7 @@ impl Payer<'_> {
         self.state.sessions.account(self.caller)
     }
 
-    /// A message that waits for others: itself, or an error in its place if there is no memory for it.
+    /// A queued message: itself, or an error in its place if there is no memory for it.
     async fn kept(self, message: Message, charge: &mut Option<Charge>) -> Message {
         let length = message.payload_len();
         if length < LARGE {

@@ -22,7 +22,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// The refusal of an envelope or headers that are wrong.
+/// The refusal of an invalid envelope or invalid headers.
 pub(super) async fn serve(
     state: &FrontendState,
     head: &RequestHead,

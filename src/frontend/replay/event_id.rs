@@ -90,7 +90,7 @@ impl CallStream {
         Self { serial, request: id.map(|id| URL_SAFE_NO_PAD.encode(id)).unwrap_or_default().into() }
     }
 
-    /// A stream that is over, with nothing kept and no client to inform.
+    /// A finished stream, with nothing kept and no client to inform.
     pub(crate) fn over() -> Self {
         Self::new(0, None)
     }

@@ -30,7 +30,7 @@ pub(super) struct ReplayLog {
 #[derive(Debug)]
 struct PayingAccount {
     charge: Charge,
-    /// From the first charged byte on.
+    /// Set from the first charged byte on.
     listed: Option<Listed>,
 }
 
@@ -41,7 +41,7 @@ struct LogEntry {
     stream: u64,
     message: Message,
     bytes: usize,
-    /// Its place among the payers; `None` if it is free.
+    /// Its index among the payers; `None` if it is free of charge.
     payer: Option<usize>,
 }
 

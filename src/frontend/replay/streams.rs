@@ -40,7 +40,7 @@ pub(crate) enum AnswerRest {
     Events(CallStream, ReplayReader),
     /// Nothing: it has ended.
     Nothing,
-    /// It is not kept.
+    /// It was not kept.
     Unknown,
 }
 

@@ -1,6 +1,6 @@
 //! Recent clients of one user: for status pages, and to parse the description of a returning client only once.
 //!
-//! Separate from other tables because of its limits: a user with many clients evicts only its own, by last use, on the
+//! A table of its own because of its limits: a user with many clients evicts only their own, by last use, on the
 //! gateway's clock.
 
 use std::{
@@ -40,7 +40,7 @@ pub(crate) struct ClientDescription {
 /// The recent clients of one user.
 #[derive(Debug, Default)]
 pub(super) struct RecentClients {
-    /// Keyed by the digest of API key, endpoint and client under a random key: a client cannot choose it.
+    /// Keyed by the digest of API key, endpoint and client under a random key, so that a client cannot choose it.
     clients: RwLock<FastMap<u64, RecentClient>>,
     key: RandomState,
 }
@@ -131,7 +131,7 @@ impl RecentClients {
         info
     }
 
-    /// Removes those without a request after `since`; returns their number.
+    /// Removes clients without a request after `since`; returns their number.
     pub(super) fn forget(&self, since: Timestamp) -> usize {
         let mut clients = self.clients.write();
         let before = clients.len();

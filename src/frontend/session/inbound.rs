@@ -26,7 +26,7 @@ use crate::{
 /// One message, or a batch of them, in its session.
 #[derive(Debug)]
 pub(crate) struct Inbound<'a> {
-    /// The servers and the bounds.
+    /// The servers and the limits.
     pub(crate) state: &'a Arc<FrontendState>,
     pub(crate) session: &'a Arc<Session>,
     /// The sender of the message.
@@ -37,7 +37,7 @@ pub(crate) struct Inbound<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RefusedBatch {
     pub(crate) error: ErrorObject,
-    /// The request that is at fault.
+    /// The invalid request.
     pub(crate) id: Option<RequestId>,
 }
 
@@ -103,7 +103,7 @@ impl Inbound<'_> {
                 let message = "Invalid Request: the session begins with initialize";
                 refuse(id, ErrorObject::new(ErrorObject::INVALID_REQUEST, message))
             }
-            // the former are reserved for the gateway's own calls, the latter have no answer
+            // the former are reserved for the gateway's own calls; the latter have no answer
             (method, Some(_)) if method.is_sessionless() || method.is_notification() => {
                 refuse(id, ErrorObject::method_not_found(method.as_str()))
             }
@@ -123,7 +123,7 @@ impl Inbound<'_> {
                 if self.session.set_initialized() {
                     self.state.sessions.save(self.session).await;
                 }
-                // notifications before the client opens a stream wait for it
+                // notifications wait until the client opens a stream
                 self.listen();
             }
             Method::Cancelled => self.session.calls.cancel_named(&params),
@@ -180,7 +180,7 @@ impl Inbound<'_> {
         });
     }
 
-    /// The exchange of a reply, answered under the one id and cancelled by the client by the other.
+    /// The exchange of a reply, answered under one id and cancellable under the other.
     pub(super) fn exchange(
         &self,
         (id, cancelled_by): (RequestId, Option<(RequestId, CancelReason)>),
@@ -207,7 +207,7 @@ impl Inbound<'_> {
         }
     }
 
-    /// The fate of a call whose reader disconnects.
+    /// What happens to a call whose reader disconnects.
     pub(super) fn on_disconnect(&self) -> OnDisconnect {
         if self.session.is_connection() { OnDisconnect::Cancel } else { OnDisconnect::Continue }
     }
@@ -222,7 +222,7 @@ impl Inbound<'_> {
             client: Arc::clone(client),
             profile: self.session.profile(),
             cancel_reason: CancelReason::default(),
-            // its session ends then
+            // its session then ends
             revoked: None,
             wait: WaitNotice::default(),
             heard: None,

@@ -40,7 +40,7 @@ impl Inbound<'_> {
             let mut level = session.level.subscribe();
             loop {
                 tokio::select! {
-                    // the listen below has noticed a level once it has nothing more to say
+                    // before it waits, the listen below has noticed the level
                     biased;
                     message = messages.next() => match message {
                         Some(message) if session.changes_in_calls.heard(&message, session.queue.open_streams()) => {}

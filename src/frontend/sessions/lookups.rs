@@ -14,15 +14,15 @@ use crate::{
     support::Live,
 };
 
-/// The look-ups in the store that wait for each session that a user may have: after a restart of the gateway, a client
+/// How many look-ups in the store may wait for each session a user may have: after a restart of the gateway, a client
 /// sends a few requests at once.
 const LOOKUPS_PER_SESSION: usize = 4;
 
-/// The look-ups that run and wait.
+/// The running and waiting look-ups.
 #[derive(Debug)]
 pub(super) struct Lookups {
     users: DashMap<UserId, Arc<UserLookups>>,
-    /// The limits of sessions, from which that of look-ups derives.
+    /// The limits of sessions, which determine the limit of look-ups.
     limits: Live<LimitsConfig>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Lookups {
 #[derive(Debug, Default)]
 struct UserLookups {
     permit: Arc<Mutex<()>>,
-    /// The number that run or wait.
+    /// The number of running or waiting ones.
     count: AtomicUsize,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct LookupPermit<'a> {
     _counted: Counted<'a>,
 }
 
-/// A look-up that is counted.
+/// A counted look-up.
 #[derive(Debug)]
 struct Counted<'a> {
     lookups: &'a Lookups,

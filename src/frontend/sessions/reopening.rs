@@ -1,5 +1,5 @@
-//! Clients over HTTP+SSE that come back: `EventSource` opens a lost stream again by itself, and goes on as if nothing had
-//! happened, without `initialize`. Who it is, the rows of its caller's connections tell.
+//! Returning clients over HTTP+SSE: `EventSource` reopens a lost stream by itself, and continues as if nothing had
+//! happened, without `initialize`. The rows of the caller's connections show which client it is.
 
 use std::collections::HashSet;
 
@@ -17,16 +17,16 @@ use crate::{
 /// The rows of the connections that a session continues, once its own is written.
 pub(crate) struct Continued(Vec<Digest>);
 
-/// A client that opens a stream.
+/// How a client opens a stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Arrival {
     /// For the first time, as far as its request shows: it names no version yet, and no event.
     First,
-    /// Again, after it lost one, with its version if it names that.
+    /// Again, after it lost one, with its version if it names one.
     Return(Option<Revision>),
 }
 
-/// A client that comes back, as far as it is known.
+/// The known facts of a returning client.
 struct ReturningClient {
     client: ClientInfo,
     level: Option<Level>,

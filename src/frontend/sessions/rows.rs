@@ -21,10 +21,10 @@ use crate::{
     support::Digest,
 };
 
-/// The changes that share a transaction: short enough that other writers of the database get their turn.
+/// How many changes share a transaction: few enough that other writers of the database get their turn.
 const MAX_BATCH: usize = 256;
-/// The groups of changes that wait at once; one more waits for a permit. Deletions need none: there are at most as many as
-/// rows.
+/// How many groups of changes wait at once; further ones wait for a permit. Deletions need none: there are never more
+/// of them than rows.
 const MAX_WAITING: usize = 1_024;
 
 /// The rows of sessions. Cheap to clone.
@@ -42,15 +42,15 @@ struct Inner {
     waiting: Mutex<WaitingWrites>,
     /// Held during a transaction, and taken in the order the groups arrive.
     transaction: tokio::sync::Mutex<()>,
-    /// The sessions that ended and whose rows may still be there.
+    /// The ended sessions whose rows may still exist.
     ended: DashSet<Digest>,
 }
 
-/// The groups that no transaction has taken yet, in order.
+/// The groups that are not in a transaction yet, in order.
 #[derive(Debug, Default)]
 struct WaitingWrites(VecDeque<WriteGroup>);
 
-/// Changes that succeed or fail together, and the end of the wait for them.
+/// Changes that succeed or fail together, with the sender that ends their wait.
 #[derive(Debug)]
 struct WriteGroup {
     writes: Vec<McpSessionWrite>,
@@ -62,13 +62,13 @@ struct WriteGroup {
 /// The end of a group.
 type Written = Result<(), Arc<storage::StorageError>>;
 
-/// A change that is not in the store.
+/// Why a change is not in the store.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum WriteError {
-    /// The store did not take it.
+    /// The store rejected it.
     #[error("{0}")]
     Refused(Arc<storage::StorageError>),
-    /// The session ended before.
+    /// The session ended first.
     #[error("the session ended")]
     Ended,
     #[error("the gateway stops")]
@@ -92,7 +92,7 @@ impl Rows {
         }))
     }
 
-    /// Adds the row of a session, unless that has ended by then. Returns after the commit.
+    /// Adds the row of a session, unless it has ended by then. Returns after the commit.
     pub(super) async fn add(&self, row: McpSession, ended: &CancellationToken) -> Result<(), WriteError> {
         self.write(vec![McpSessionWrite::Add(Box::new(row))], ended).await
     }
@@ -106,7 +106,7 @@ impl Rows {
         let permit = self.permit().await?;
         let done = {
             let mut waiting = self.0.waiting.lock();
-            // under the lock: the deletion of an ended session comes after this, or this does not come
+            // under the lock: either the deletion of an ended session comes after this write, or the write is skipped
             if ended.is_cancelled() {
                 return Err(WriteError::Ended);
             }
@@ -137,15 +137,14 @@ impl Rows {
         self.commit(done).await
     }
 
-    /// Deletes the rows of connections that ended and that another one continues. They are deleted whether the future is
-    /// polled or not.
+    /// Deletes the rows of ended connections that another one continues, even if the future is not polled.
     pub(super) fn supersede(&self, ended: Vec<Digest>) -> impl Future<Output = Result<(), WriteError>> + use<> {
         let writes = ended.into_iter().map(McpSessionWrite::Supersede).collect();
         let done = self.0.waiting.lock().add(writes, None);
         self.commit(done)
     }
 
-    /// Deletes the rows of sessions that ended. They are deleted whether the future is polled or not.
+    /// Deletes the rows of ended sessions, even if the future is not polled.
     pub(super) fn delete(&self, ended: Vec<Digest>) -> impl Future<Output = Result<(), WriteError>> + use<> {
         let writes = ended.into_iter().map(McpSessionWrite::Delete).collect();
         let done = self.0.waiting.lock().add(writes, None);
@@ -157,7 +156,7 @@ impl Rows {
         self.0.ended.insert(digest);
     }
 
-    /// Removes the mark of a session without row.
+    /// Removes the mark of a session without a row.
     pub(super) fn unmark(&self, digest: &Digest) {
         self.0.ended.remove(digest);
     }
@@ -167,7 +166,7 @@ impl Rows {
         self.0.ended.contains(digest)
     }
 
-    /// The sessions that ended and whose rows could not be deleted yet, or are being deleted.
+    /// The ended sessions whose rows could not be deleted yet, or are being deleted.
     pub(super) fn undeleted(&self) -> Vec<Digest> {
         self.0.ended.iter().map(|digest| *digest).collect()
     }
@@ -176,7 +175,7 @@ impl Rows {
         Arc::clone(&self.0.permits).acquire_owned().await.map_err(|_| WriteError::Stopping)
     }
 
-    /// Starts the transaction of the group that was just added, or of those before it.
+    /// Starts the transaction of the newest group, or of earlier ones.
     fn commit(&self, done: oneshot::Receiver<Written>) -> impl Future<Output = Result<(), WriteError>> + use<> {
         let inner = Arc::clone(&self.0);
         self.0.tracker.spawn(async move { inner.commit().await });
@@ -187,8 +186,8 @@ impl Rows {
 // === impl Inner ===
 
 impl Inner {
-    /// Writes the oldest groups, once the transactions before them are over. It runs once for each group, so none is left; a
-    /// run that finds nothing came after another had taken its group.
+    /// Writes the oldest groups, once the earlier transactions are over. It runs once per group, so none is left over;
+    /// a run that finds nothing had its group taken by another.
     async fn commit(&self) {
         let _transaction = self.transaction.lock().await;
         let groups = self.waiting.lock().take();

@@ -1,5 +1,5 @@
-//! The sessions in memory, by id and by user: calls share no lock, and opening one looks at no other user's while there
-//! is room.
+//! The sessions in memory, by id and by user: calls share no lock, and opening one looks at other users' sessions only
+//! when the table is full.
 //!
 //! A user has at most `sessions_per_user`, across all clients. Once all users together reach the gateway's maximum, the
 //! user with the most sessions gives up the one that has been idle longest. An eighth is kept for users without
@@ -33,10 +33,10 @@ pub(super) struct SessionTable {
     count: AtomicUsize,
 }
 
-/// The sessions of one user, so ordered that the longest idle one is found without looking at all of them.
+/// The sessions of one user, ordered so that the longest idle one is found without looking at all of them.
 #[derive(Debug, Default)]
 struct UserSessions {
-    /// By the time of the last activity, as far as it is known here: calls do not report, so it may be later.
+    /// By the last known activity: calls do not report theirs, so it may be later.
     order: BTreeMap<Rank, Arc<Session>>,
     ranks: HashMap<SessionId, Rank>,
     last: u64,
@@ -44,16 +44,16 @@ struct UserSessions {
     opening: usize,
 }
 
-/// The place of a session that is about to be added. Dropping it frees it.
+/// The reserved place of a session about to be added. Dropping it frees the place.
 struct FreePlace<'a>(&'a AtomicUsize);
 
-/// What makes room for a session.
+/// How a session gets a place.
 enum Room<'a> {
-    /// A place that was free.
+    /// A free place.
     Free(FreePlace<'a>),
     /// The place of another session of the same user.
     Own(Arc<Session>),
-    /// None: the gateway has as many as it can have, and this user this number of them.
+    /// None: the gateway has reached its maximum, and this user has this many.
     Full(usize),
 }
 
@@ -63,8 +63,8 @@ type Rank = (Timestamp, u64);
 // === impl SessionTable ===
 
 impl SessionTable {
-    /// Adds a session if the bounds allow it. If the user has as many as allowed, the user's longest idle session is removed and
-    /// given; if the gateway has, that of the user who has the most. `before` runs before a removal.
+    /// Adds a session within the limits. If the user is at the limit, removes and returns the user's longest idle
+    /// session; if the gateway is, removes one of the user with the most. `before` runs before a removal.
     pub(super) fn insert(
         &self,
         session: &Arc<Session>,
@@ -110,7 +110,7 @@ impl SessionTable {
         Ok(evicted)
     }
 
-    /// What makes room for a session of the user who has these.
+    /// The place for a session of the user with these sessions.
     fn room(
         &self,
         sessions: &mut UserSessions,
@@ -118,7 +118,7 @@ impl SessionTable {
         limits: &LimitsConfig,
     ) -> Result<Room<'_>, LimitReached> {
         let is_one_more = sessions.len() + sessions.opening < limits.sessions_per_user;
-        // users who have none find a place
+        // users without sessions find a place
         let most = if sessions.len() == 0 { limits.sessions } else { limits.sessions - limits.sessions / 8 };
         if is_one_more && let Some(place) = self.reserve(most) {
             return Ok(Room::Free(place));
@@ -179,7 +179,7 @@ impl SessionTable {
         removed
     }
 
-    /// Takes a session of these out of both tables; its place stays taken. `before` runs first.
+    /// Takes one of these sessions out of both tables; its place stays reserved. `before` runs first.
     fn take_out(&self, sessions: &mut UserSessions, session: &Session, before: impl FnOnce()) {
         before();
         sessions.remove(&session.id);
@@ -215,9 +215,9 @@ impl SessionTable {
         Some(FreePlace(&self.count))
     }
 
-    /// Forgets a user who has nothing.
+    /// Forgets a user without sessions.
     fn remove_empty(&self, user: &UserId) {
-        // no other task has the entry: getting it takes the lock that is held here
+        // no other task has the entry, since getting it takes the lock held here
         self.users.remove_if(user, |_, theirs| Arc::strong_count(theirs) == 1 && theirs.lock().len() == 0);
     }
 }
@@ -225,7 +225,7 @@ impl SessionTable {
 // === impl FreePlace ===
 
 impl FreePlace<'_> {
-    /// The session is in the table, and counts from now on.
+    /// The session is in the table, and keeps the place from now on.
     const fn fill(self) {
         std::mem::forget(self);
     }

@@ -15,7 +15,7 @@ pub(super) fn discover(server: &dyn Server, context: Context) -> Reply {
     })
 }
 
-/// The result of `server/discover`, with what is an extension in this version (`translation` 3.5).
+/// The result of `server/discover`, with the extensions of this version (`translation` 3.5).
 fn translated(result: &Payload) -> Payload {
     let text = String::from_utf8_lossy(result.json()).into_owned();
     let mut draft = Draft::of(&text);

@@ -26,13 +26,13 @@ pub(super) struct Listen {
     pub(super) context: Context,
     /// The translator into the client's version.
     pub(super) translator: ClientTranslator,
-    /// The server that is listened to.
+    /// The server to listen to.
     pub(super) server: Arc<dyn Server>,
     /// The observer of its end, so that subscriptions end.
     pub(super) observer: RequesterObserver,
 }
 
-/// Reports the end of a listen to the servers, however it ends.
+/// Reports the end of a listen to the servers, for any reason.
 struct EndReport(RequesterObserver, Requester);
 
 impl Drop for EndReport {
@@ -56,7 +56,7 @@ impl Listen {
             let end = EndReport(self.observer.clone(), self.context.requester.clone());
             let call = Call { method: Method::Listen, params: chosen.params(), context: self.context.clone() };
             let mut reply = self.server.call(call);
-            // the first notification is the acknowledgement; a server without one notifies about nothing
+            // the first notification is the acknowledgement; a server that sends none has no notifications
             let first = tokio::select! {
                 biased;
                 () = drained.cancelled() => None,
@@ -92,7 +92,7 @@ impl Listen {
         }
     }
 
-    /// The message for a notification that was chosen, as the client's version writes it.
+    /// The message for a chosen notification, in the client's version.
     fn shown(&self, told: Notification, honoured: &Filter) -> Option<Message> {
         let Notification { method, params } = self.translator.notification(told)?;
         honoured.tells(&method, &params).then(|| self.tagged(method, &params))

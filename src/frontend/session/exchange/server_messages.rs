@@ -44,7 +44,7 @@ impl CallInProgress {
     }
 
     /// Sends a server request, if the client supports it: it declared the capability, its version has the request, and
-    /// a stream leads to it.
+    /// a stream reaches it.
     pub(super) fn ask(&mut self, question: ServerRequest) -> Option<Message> {
         if let Err(error) = self.may_ask(&question.method, &question.params) {
             metrics::counter!("lockkeeper_frontend_questions_refused_total").increment(1);
