@@ -39,12 +39,12 @@ use crate::{
     support::{SealingKey, SpentDigests, Timestamp},
 };
 
-/// Where an authorization request comes from.
+/// The origin of an authorization request.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestSource<'a> {
-    /// The address that is charged for what has to be read.
+    /// The address charged for documents that have to be read.
     pub from: ClientIp,
-    /// Who is logged in, if anybody is.
+    /// The logged-in holder, if any.
     pub holder: Option<&'a KeyHolder>,
 }
 
@@ -59,34 +59,32 @@ pub enum BeginOutcome {
     Page(AuthorizationError),
 }
 
-/// A request that a client pushed (`OA-79`).
+/// A request pushed by a client (`OA-79`).
 pub(super) struct PushedRequest {
-    /// What names it at the authorization endpoint.
+    /// Its name at the authorization endpoint.
     pub(super) request_uri: String,
-    /// How long it is good.
+    /// How long it is valid.
     pub(super) lifetime: Duration,
 }
 
 /// A valid authorization request, as shown to the logged-in person (`OA-70`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingAuthorization {
-    /// Its id.
     pub id: TransactionId,
-    /// The client.
     pub client: ClientId,
-    /// Name that the client claims.
+    /// Name claimed by the client.
     pub client_name: String,
-    /// Source of that name; it is not verified.
+    /// Source of that name, which is unverified.
     pub client_origin: ClientOrigin,
     /// Target of the response.
     pub redirect: RedirectTarget,
-    /// Endpoint that its tokens will open.
+    /// Endpoint that its tokens open.
     pub endpoint: Endpoint,
     /// The absolute URL of that endpoint.
     pub resource: String,
     /// Requested scopes; the person grants [`PendingAuthorization::scopes_for`] the login.
     pub scopes: Scopes,
-    /// Whether the person is asked, unless a scope needs it.
+    /// Whether to ask the person; scopes may require it anyway.
     consent: ConsentRule,
     /// Maximum life of the grant.
     pub grant_lifetime: Duration,
@@ -94,7 +92,7 @@ pub struct PendingAuthorization {
     pub expires: Timestamp,
 }
 
-/// A request that was kept, as its browser session finds it.
+/// The state of a stored request, as its browser session sees it.
 #[derive(Debug)]
 pub enum RequestState {
     /// It waits for the decision.
@@ -116,11 +114,10 @@ pub enum ClientOrigin {
     Operator,
 }
 
-/// The authorization endpoint.
 pub struct Authorization {
     deps: OAuthDeps,
     decisions: Decisions,
-    /// Requests that were denied before a login.
+    /// Requests denied before a login.
     declined: SpentDigests,
     sealer: TransactionSealer,
     pushed: PushedRequests,
@@ -129,7 +126,7 @@ pub struct Authorization {
 // === impl Authorization ===
 
 impl Authorization {
-    /// Creates the endpoint; requests that wait for a login are sealed under `key`.
+    /// Creates the endpoint; requests waiting for a login are sealed under `key`.
     pub(super) fn new(
         keys: Arc<Keys>,
         registrations: Arc<Registrations>,
@@ -160,7 +157,7 @@ impl Authorization {
         let params = authorization_request::parse(query)?;
         let client = authorization_request::client(&self.deps, &params, from).await?;
         let transaction = if let Some(uri) = pushed_request::request_uri(&params) {
-            // RFC 9101 6.3: nothing but what was pushed counts
+            // RFC 9101 6.3: only the pushed parameters count
             self.pushed.open(uri, &client).await.map_err(Rejected::Page)?
         } else {
             let request = authorization_request::check(&self.deps.settings, &params, &client)?;
@@ -193,8 +190,8 @@ impl Authorization {
         }
     }
 
-    /// Seals the request for the form of a login page. It opens only in this browser and until it expires. At most 7
-    /// KiB of base64url, so that it fits the form (`OA-30`).
+    /// Seals the request for the form of a login page. It opens only in this browser, until it expires. At most 7 KiB
+    /// of base64url, so that it fits the form (`OA-30`).
     pub fn seal(&self, transaction: &Transaction, browser: &Browser) -> Result<String, OAuthError> {
         self.sealer.seal(transaction, browser)
     }
@@ -220,8 +217,8 @@ impl Authorization {
         Ok(if self.deps.storage.transactions().add(&row).await? { StoreOutcome::Waiting } else { StoreOutcome::Spent })
     }
 
-    /// Denies without a login for this request: the client receives `access_denied`. Nothing is stored, and who presses
-    /// twice is recorded once.
+    /// Denies without a login for this request: the client receives `access_denied`. Nothing is stored, and a second
+    /// press is not recorded again.
     pub async fn decline(&self, transaction: &Transaction, holder: Option<&KeyHolder>) -> Redirect {
         if self.declined.spend(transaction.id.digest(), transaction.expires, self.deps.now()) {
             let (client, user) = (transaction.request.client.clone(), holder.map(|holder| holder.user.clone()));
@@ -230,7 +227,7 @@ impl Authorization {
         transaction.request.deny().redirect(&self.deps, holder).await
     }
 
-    /// The request, for rendering: as it waits, or what was decided.
+    /// The request, for rendering: waiting, or decided.
     pub async fn look_up(&self, id: &TransactionId, browser: &Browser) -> Result<RequestState, OAuthError> {
         let Some(found) = self.deps.storage.transactions().find(&id.digest(), &browser.0).await? else {
             return Ok(RequestState::Unknown);

@@ -29,7 +29,7 @@ struct CallerClaims<'a> {
     jti: String,
 }
 
-/// The signer of who calls.
+/// The signer of the caller's identity.
 pub(super) fn signer(deps: OAuthDeps, keys: Arc<SigningKeys>) -> IdentitySigner {
     Arc::new(move |caller, audience| {
         let signed = sign(&deps, &keys, caller, audience);

@@ -28,16 +28,16 @@ pub(crate) struct ClientAssertion<'a> {
     pub(crate) client: String,
 }
 
-/// An assertion that holds.
+/// A verified assertion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VerifiedAssertion {
-    /// Its id, which the client uses once.
+    /// Its id, used once by the client.
     pub(crate) id: String,
     /// It is no longer accepted after this.
     pub(crate) expires: Timestamp,
 }
 
-/// JOSE header. Members that bring keys of their own, or that must be understood, make it invalid (`OA-100`).
+/// JOSE header. Members that carry their own keys, or that must be understood, make it invalid (`OA-100`).
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AssertionHeader {
@@ -54,7 +54,7 @@ struct Named {
     sub: String,
 }
 
-/// Claims. `aud` is one string: an assertion for several servers can be used at each of them.
+/// Claims. `aud` is a single string: an assertion for several servers could be used at each of them.
 #[derive(Deserialize)]
 struct AssertionClaims {
     aud: String,

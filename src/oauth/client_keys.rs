@@ -24,10 +24,10 @@ const PRIVATE: [&str; 7] = ["d", "k", "p", "q", "dp", "dq", "qi"];
 #[derive(Debug, Clone)]
 pub struct ClientKeySet(Vec<Jwk>);
 
-/// A set of keys that cannot be used.
+/// Why a set of keys cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeySetProblem {
-    /// No object with up to ten keys.
+    /// Not an object with up to ten keys.
     #[error("jwks is not an object with 1 to 10 keys (RFC 7517 5)")]
     Form,
     /// A private or symmetric key.
@@ -71,7 +71,7 @@ impl ClientKeySet {
     }
 }
 
-/// The algorithm of this name, if assertions may have it: neither `none` nor one with a shared secret.
+/// The algorithm of this name, if assertions may use it: neither `none` nor one with a shared secret.
 pub(super) fn algorithm(name: &str) -> Option<Algorithm> {
     ALGORITHMS.into_iter().find(|(_, own)| *own == name).map(|(algorithm, _)| algorithm)
 }

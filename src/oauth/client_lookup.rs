@@ -21,7 +21,7 @@ use crate::{
 /// How often the store records that a document was confirmed again.
 const TOLD_EVERY: Duration = Duration::from_hours(1);
 
-/// Reason why a client cannot ask a person for anything. The text is for that person (`OA-53`).
+/// Why a client may not ask a person for anything. The text is for that person (`OA-53`).
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ClientRefusal {
     /// It never registered, its registration has expired, or the operator revoked it.
@@ -75,12 +75,12 @@ pub(super) enum ClientRefusal {
     Failed(#[from] OAuthError),
 }
 
-/// The client of an authorization request (`OA-63`). `from` caused what has to be read for it.
+/// The client of an authorization request (`OA-63`). Requests made to read it count for `from`.
 pub(super) async fn of_request(deps: &OAuthDeps, id: &ClientId, from: ClientIp) -> Result<Client, ClientRefusal> {
     find(deps, id, Some(from)).await
 }
 
-/// The client of a request that was checked before, and that a person is deciding about.
+/// The client of a checked request that a person is deciding about.
 pub(super) async fn of_waiting(deps: &OAuthDeps, id: &ClientId) -> Result<Client, ClientRefusal> {
     find(deps, id, None).await
 }
@@ -93,16 +93,15 @@ async fn find(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) -> Resu
     if let Some(client) = lookup().await? {
         return Ok(client);
     }
-    // an app that still has its id comes back (OA-43): a new registration it would not make by itself
+    // an app that still has its id comes back (OA-43): it would not register again by itself
     if deps.storage.client_expiry().revive(id, deps.now()).await.map_err(OAuthError::from)? {
         return lookup().await?.ok_or(ClientRefusal::Unknown);
     }
     Err(ClientRefusal::Unknown)
 }
 
-/// The client that presents something which rests on a consent: a code, a token. `None` if there can be no consent to
-/// it. If its document says something else than what was consented to, its grants are revoked before this returns
-/// (`OA-52`).
+/// The client presenting something based on a consent: a code, a token. `None` if it cannot have a consent. If its
+/// document has changed since the consent, its grants are revoked before this returns (`OA-52`).
 pub(super) async fn of_consent(deps: &OAuthDeps, id: &ClientId) -> Result<Option<Client>, OAuthError> {
     if !ClientUrl::is_meant(id.as_str()) {
         return Ok(deps.storage.clients().lookup(id).await?);
@@ -138,7 +137,7 @@ pub(super) async fn keep(deps: &OAuthDeps, client: &Client) -> Result<(), OAuthE
     Ok(())
 }
 
-/// A client, as its document says now; without a `source`, or said within a day.
+/// A client, as its document describes it now; without a `source`, the description may be a day old.
 async fn described(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) -> Result<Client, ClientRefusal> {
     let documents = deps.client_documents.as_ref().ok_or(ClientRefusal::NoDocuments)?;
     let url = ClientUrl::parse(id.as_str()).ok_or(ClientRefusal::Malformed)?;
@@ -175,7 +174,7 @@ async fn described(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) ->
 /// Only the log has the reason: it would tell strangers about this network (`OA-53`).
 fn refused(deps: &OAuthDeps, documents: &ClientDocuments, (client, problem): (&ClientId, &DocumentProblem)) {
     let reason = match problem {
-        // the same however long it takes
+        // the same text for any waiting time
         DocumentProblem::Unreadable(DocumentError::Limited(_)) => "too many documents were asked for".to_owned(),
         problem => problem.to_string(),
     };

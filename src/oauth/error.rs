@@ -31,7 +31,7 @@ pub enum OAuthError {
         path: String,
         source: std::io::Error,
     },
-    /// The master key file that the configuration names cannot be read.
+    /// The configured master key file cannot be read.
     #[error(
         "the master key file {path}, which `master_key_file` or LOCKKEEPER_MASTER_KEY_FILE names, cannot be read, and the gateway \
          does not create it; put the key that belongs to the database there, or remove the setting: {source}"
@@ -40,7 +40,7 @@ pub enum OAuthError {
         path: String,
         source: std::io::Error,
     },
-    /// The master key file that the configuration names has no key.
+    /// The configured master key file has no key.
     #[error(
         "the master key file {0}, which `master_key_file` or LOCKKEEPER_MASTER_KEY_FILE names, does not have 32 bytes in base64url \
          without padding; put the key that belongs to the database there"
@@ -143,7 +143,7 @@ pub enum ErrorResponse {
     InitialAccessToken(InitialAccessProblem),
     #[error("dynamic registration is off; ask the operator")]
     RegistrationOff,
-    /// Registration is for clients that are answered elsewhere (`OA-44`).
+    /// Registration is for clients with other redirect URIs (`OA-44`).
     #[error("clients of these redirect URIs may not register here; ask the operator to list their hosts")]
     RegistrationNotListed,
     /// The operator revoked a client with the same registration.
@@ -160,7 +160,7 @@ pub enum Scheme {
     Form,
 }
 
-/// What is wrong with the token of a registration.
+/// The fault of a registration's token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InitialAccessProblem {
     /// There is no bearer token.
@@ -177,7 +177,7 @@ impl OAuthError {
         matches!(self, Self::Storage(error) if error.is_busy())
     }
 
-    /// True if the configuration is wrong: a start with the same one cannot succeed.
+    /// True if the configuration is wrong: a start with the same configuration cannot succeed.
     pub const fn is_of_configuration(&self) -> bool {
         matches!(
             self,
@@ -202,7 +202,7 @@ impl ErrorResponse {
         let bad = StatusCode::BAD_REQUEST;
         match self {
             Self::InvalidRequest(_) => (bad, "invalid_request"),
-            // 401 even for an unknown client: clients register again on it (OA-81)
+            // 401 even for an unknown client, which makes clients register again (OA-81)
             Self::InvalidClient(..) => (StatusCode::UNAUTHORIZED, "invalid_client"),
             Self::InvalidGrant(_) => (bad, "invalid_grant"),
             Self::UnauthorizedClient => (bad, "unauthorized_client"),
@@ -228,7 +228,8 @@ impl ErrorResponse {
     }
 }
 
-/// A refusal with the reason that the response omits, without secrets; an extension of the response until it is recorded.
+/// A refusal with the reason that the response omits, without secrets. An extension of the response until it is
+/// recorded.
 #[derive(Debug, Clone)]
 pub(super) struct RefusedRequest {
     error: &'static str,
@@ -236,7 +237,7 @@ pub(super) struct RefusedRequest {
 }
 
 impl RefusedRequest {
-    /// The refusal; `None` for a failure of the gateway, which is logged, and for a device that waits.
+    /// The refusal; `None` for a failure of the gateway, which is logged, and for a waiting device.
     fn of(response: &ErrorResponse) -> Option<Self> {
         let (_, error) = response.code();
         let reason = match response {

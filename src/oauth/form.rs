@@ -28,7 +28,7 @@ impl Params {
         Some(Self(params))
     }
 
-    /// The value of a parameter that may occur once.
+    /// The value of a parameter that may occur only once.
     pub fn get(&self, name: &'static str) -> Result<Option<&str>, Repeated> {
         match self.all(name) {
             [] => Ok(None),

@@ -78,7 +78,7 @@ impl IntrospectionEndpoint {
         })))
     }
 
-    /// The grant, if it is this client's, and neither it nor the key behind it has ended.
+    /// The grant, if it is this client's, and neither the grant nor the key behind it has ended.
     async fn live_grant(&self, client: &Client, id: &GrantId, now: Timestamp) -> Result<Option<Grant>, OAuthError> {
         let grant = self.deps.storage.grants().lookup(id).await?;
         let Some(grant) = grant.filter(|grant| grant.client == client.id && grant.is_live(now)) else {

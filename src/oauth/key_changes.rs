@@ -1,4 +1,4 @@
-//! Changes of keys and accounts: in place (`OA-156`), and by another key that takes their place (`OA-134`).
+//! Changes of keys and accounts: in place (`OA-156`), and by replacement with another key (`OA-134`).
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::{
     support::Secret,
 };
 
-/// Notice of the migration about keys that share a user.
+/// Notice left by the migration about keys that share a user.
 const SHARED_USERS: &str = "notice: shared users";
 
 impl Keys {
@@ -26,7 +26,8 @@ impl Keys {
         Ok(changed)
     }
 
-    /// Replaces the rights of one key or account; its tokens have them at once. What had more ends. Returns false if they stay.
+    /// Replaces the rights of one key or account; its tokens have them at once. Anything with more rights ends. Returns
+    /// false if the rights stay the same.
     pub async fn set_rights(&self, key: &KeyId, rights: &Rights) -> Result<bool, OAuthError> {
         self.set_rights_of(key, rights, &self.deps.operator()).await
     }
@@ -74,8 +75,8 @@ impl Keys {
         Ok(Some((key, text)))
     }
 
-    /// Users with more than one live key, with the number of keys, right after the migration that makes a key its own
-    /// user: before it, keys without a user name all belonged to the owner. Later calls return nothing.
+    /// Users with more than one live key, with the number of keys, right after the migration that makes each key its
+    /// own user: before, all keys without a user name belonged to the owner. Later calls return nothing.
     pub async fn take_shared_users(&self) -> Result<Vec<(UserId, usize)>, OAuthError> {
         if !self.deps.storage.gateway_values().take_notice(SHARED_USERS).await? {
             return Ok(Vec::new());

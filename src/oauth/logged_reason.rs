@@ -40,7 +40,7 @@ pub enum ClientProblem {
     /// `client_assertion_type` is missing or unknown.
     #[error("a client sent an assertion of another type than jwt-bearer")]
     AssertionType,
-    /// It has no secret, where it needs one.
+    /// It has no secret where one is needed.
     #[error("client {0} has no secret to prove who it is")]
     Public(ClientId),
 }
@@ -56,7 +56,7 @@ pub enum GrantProblem {
     /// The code was redeemed before.
     #[error("the code of grant {0} was redeemed before; the grant is revoked")]
     CodeReplayed(GrantId),
-    /// The code was redeemed some seconds before, and its client tries again.
+    /// The code was redeemed some seconds before, and its client is retrying.
     #[error("the code of grant {0} was redeemed some seconds before; the grant stays")]
     CodeRepeated(GrantId),
     /// `redirect_uri` differs from the authorization request.
@@ -111,14 +111,14 @@ pub enum GrantProblem {
     Elsewhere(GrantId),
 }
 
-/// A client id from an unknown client, if it can be logged: unchecked input may hold a secret.
+/// An unknown client's id, if it may be logged: unchecked input may hold a secret.
 #[derive(Debug)]
 pub struct NamedClient(Option<ClientId>);
 
 // === impl NamedClient ===
 
 impl NamedClient {
-    /// Keeps the id if it has the form of this gateway's client ids.
+    /// Keeps the id if it looks like one of this gateway's client ids.
     pub fn new(name: &str) -> Self {
         let fits =
             name.len() == super::opaque::CLIENT_ID_LENGTH && name.bytes().all(|byte| byte.is_ascii_alphanumeric());

@@ -10,10 +10,10 @@ use crate::model::{BackendId, Binding, ConcealBackends, Endpoint, Scope, Scopes,
 #[error("the resource is not an endpoint of this gateway; use the URL from the client's configuration")]
 pub struct UnknownResource;
 
-/// What strangers may learn of an endpoint.
+/// What strangers may learn about an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StrangerVerdict {
-    /// Nothing: it is answered like every other one, whether it exists or not.
+    /// Nothing: an existing endpoint looks the same as a missing one.
     Concealed,
     Exists,
     /// It does not exist.
@@ -52,7 +52,7 @@ impl OAuthSettings {
         if named.as_ref().is_some_and(is_unknown) { Err(UnknownResource) } else { Ok(named) }
     }
 
-    /// The same, whether it exists or not.
+    /// The same, even for a missing one.
     fn named_endpoint(&self, resources: &[String]) -> Result<Option<Endpoint>, UnknownResource> {
         let resource = match resources {
             [] => return Ok(None),
@@ -63,7 +63,7 @@ impl OAuthSettings {
         if resource.contains('#') || !url.username().is_empty() || url.password().is_some() {
             return Err(UnknownResource);
         }
-        // the parser lowers scheme and host and elides default ports, which is all that may differ
+        // the parser lowers scheme and host and elides default ports: no other difference is allowed
         let issuer = Url::parse(&self.issuer).map_err(|_| UnknownResource)?;
         let path = url.as_str().strip_prefix(issuer.as_str().trim_end_matches('/')).ok_or(UnknownResource)?;
         match path {
@@ -87,8 +87,8 @@ impl OAuthSettings {
         self.backends.have(&endpoint.target)
     }
 
-    /// Endpoint of a request without `resource`: the one backend or group of all its scopes, else the merged endpoint (`OA-66`).
-    /// Every token has an audience.
+    /// Endpoint of a request without `resource`: the single backend or group of all its scopes, else the merged
+    /// endpoint (`OA-66`). Every token has an audience.
     pub fn inferred_endpoint(&self, scopes: &Scopes) -> Endpoint {
         let mut backends = scopes.iter().map(backend_of);
         let Some(Some(first)) = backends.next() else { return Endpoint::MERGED };

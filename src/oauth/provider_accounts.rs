@@ -16,25 +16,24 @@ use crate::{
 /// Maximum number of unconfirmed accounts that end in one round.
 const ENDED_AT_ONCE: u32 = 64;
 
-/// The email address of a person, as far as the provider says it.
+/// The email address of a person, according to the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimedAddress<'a> {
-    /// This one, which it has verified.
+    /// This one, verified.
     Verified(&'a str),
-    /// None that it has verified.
+    /// No verified address.
     None,
-    /// Nothing is said: what the person has accepted by an address stays.
+    /// No statement: rules that the person accepted by an address stay.
     Unsaid,
 }
 
-/// Rights of a person, and whom they are from, for people.
+/// Rights of a person, and their source, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GivenRights {
-    /// The rights.
     pub rights: Rights,
-    /// Whom they are from.
+    /// Their source.
     pub by: String,
-    /// Time of the last invitation among what they are from: it lets in a person whose account was revoked before.
+    /// Time of the last invitation among the sources. It lets in a person whose account was revoked before.
     pub invited: Option<Timestamp>,
 }
 
@@ -100,7 +99,7 @@ impl Keys {
             let added = self.add_account_of(new, &given.by).await;
             entry = self.enter(&account).await?;
             if let (Err(error), false) = (added, matches!(entry, AccountEntry::Open(_))) {
-                // unless another login of the same person was faster
+                // unless another login of the same person came first
                 return Err(error);
             }
         }
@@ -139,7 +138,7 @@ impl Keys {
         Ok(())
     }
 
-    /// Logs out the accounts of an issuer that it has not confirmed for `trust`; returns their number, of a few at a time.
+    /// Logs out accounts of an issuer that it has not confirmed for `trust`, a few at a time; returns their number.
     pub async fn end_unconfirmed(&self, issuer: &str, trust: Duration) -> Result<usize, OAuthError> {
         let now = self.deps.now();
         let (storage, before) = (self.deps.storage.for_rounds(), now - trust);

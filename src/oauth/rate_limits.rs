@@ -22,7 +22,7 @@ use crate::{
     support::{Digest, Timestamp, limits::Buckets},
 };
 
-/// Maximum counts of one limit in one exchange; others wait for the next one.
+/// Maximum counts of one limit in one exchange; the rest waits for the next.
 const MAX_EXCHANGED: usize = 500;
 /// Allowance for differing clocks of gateways and for the length of a transaction.
 const OVERLAP: Duration = Duration::from_secs(5);
@@ -96,7 +96,7 @@ impl RateLimits {
 // === impl RateLimit ===
 
 impl RateLimit {
-    /// Takes one token out of the bucket of `key`. The error is the time until the bucket holds one again.
+    /// Takes one token out of the bucket of `key`. The error is the time until the next one.
     pub(super) fn take(&self, key: impl Display, now: Timestamp) -> Result<(), Duration> {
         self.buckets.take(self.key(key), now)
     }

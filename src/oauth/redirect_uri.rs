@@ -1,6 +1,6 @@
 //! Redirect URIs: registration and matching (`OA-55` to `OA-62`).
 //!
-//! They are compared as raw strings: a normalised form hides differences that matter.
+//! They are compared as raw strings: normalization hides differences that matter.
 
 use url::{Host, Url, form_urlencoded};
 
@@ -47,13 +47,13 @@ pub enum InvalidRedirectUri {
     /// It has a fragment or names a user.
     #[error("a redirect URI has a fragment or a user name")]
     Part,
-    /// The scheme is not allowed; its beginning.
+    /// The scheme is not allowed. Holds its beginning.
     #[error(
         "the scheme `{0}` of a redirect URI is not allowed; https, loopback http, schemes with a period and those of the \
          operator's `redirect_schemes` are"
     )]
     Scheme(String),
-    /// The host is missing, or is a public suffix, under which anybody may register.
+    /// The host is missing, or is a public suffix, where anyone may register.
     #[error("the host of a redirect URI is missing or is a public suffix")]
     Host,
 }
@@ -114,7 +114,7 @@ impl RedirectUri {
         matches!(self.target, RedirectTarget::App(_))
     }
 
-    /// The host without its port, or the scheme of an app: who gets the answer, for the operator's list (`OA-44`).
+    /// The host without its port, or an app's scheme: the receiver of answers, for the operator's list (`OA-44`).
     pub fn recipient(&self) -> &str {
         match &self.target {
             RedirectTarget::App(scheme) => scheme,
@@ -126,7 +126,7 @@ impl RedirectUri {
         }
     }
 
-    /// The URI as it was given.
+    /// The URI as given.
     pub fn as_str(&self) -> &str {
         &self.raw
     }

@@ -88,7 +88,7 @@ pub(super) fn router(endpoints: Endpoints) -> Router {
     let discovery = get(discover).fallback(only_get);
     let mut router = Router::new().merge(secrets).route("/oauth/jwks", jwks);
     router = router.route("/.well-known/{*path}", discovery.clone());
-    // clients probe below the endpoints too, and must not mistake another response for a document (OA-16)
+    // clients also probe below the endpoints, and must not mistake another response for a document (OA-16)
     for path in ["/mcp", "/mcp/{backend}", "/sse", "/sse/{backend}"] {
         router = router.route(&format!("{path}/.well-known/{{*path}}"), get(async || not_found()));
     }

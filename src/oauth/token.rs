@@ -61,7 +61,7 @@ impl TokenEndpoint {
     /// Handles a token request; returns the JSON of RFC 6749 5.1.
     pub(super) async fn token(&self, request: ClientRequest<'_>) -> Result<Value, ErrorResponse> {
         let ClientRequest { form, from, .. } = request;
-        // a device polls before anybody consented
+        // a device polls before its first consent
         let is_device = form.get("grant_type").is_ok_and(|name| name == Some(GrantType::DeviceCode.name()));
         let sought = if is_device { SoughtClient::Device } else { SoughtClient::Consented };
         let client = self.clients.authenticate(request, sought).await?;

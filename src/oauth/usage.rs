@@ -43,8 +43,8 @@ impl UsageRecorder {
         self.generations.note(&generation.to_owned());
     }
 
-    /// Writes the uses recorded so far: what decides about refresh tokens first. Only calls whose result depends on it wait for
-    /// it.
+    /// Writes the recorded uses, first the ones that decide about refresh tokens. Only calls whose result depends on it
+    /// wait for it.
     pub(super) async fn write(&self) -> Result<(), OAuthError> {
         let (storage, now) = (&self.deps.storage, self.deps.now());
         let generations = self.generations.all();

@@ -15,7 +15,7 @@ pub struct Browser(pub Digest);
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct TransactionId(pub(super) String);
 
-/// Login that a request needs.
+/// The login that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoginPrompt {
@@ -30,7 +30,7 @@ pub enum LoginPrompt {
 // === impl LoginPrompt ===
 
 impl LoginPrompt {
-    /// True if a session is enough whose login was at this time; `None`: the time is unknown.
+    /// True if a session with a login at this time is enough; `None`: the time is unknown.
     pub fn accepts(self, login: Option<Timestamp>, now: Timestamp) -> bool {
         match self {
             Self::IfNeeded => true,

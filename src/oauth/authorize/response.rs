@@ -30,16 +30,16 @@ pub enum Trust {
     },
 }
 
-/// Error that is shown on a local page (`OA-63`, `OA-76`).
+/// Error shown on a local page (`OA-63`, `OA-76`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthorizationError {
     /// The code of RFC 6749, such as `invalid_request`, `invalid_client`, `server_error`.
     pub error: &'static str,
     /// Reason and advice.
     pub description: String,
-    /// The status of the page: 400, 403, 429, 500, 502 (this gateway cannot read what describes the client) or 503.
+    /// The status of the page: 400, 403, 429, 500, 502 (this gateway cannot read the client's document) or 503.
     pub status: u16,
-    /// With 429: the time after which another request is possible.
+    /// With 429: time until another request is possible.
     pub retry_after: Option<Duration>,
 }
 
@@ -80,7 +80,7 @@ impl AuthorizationError {
         Self::request("invalid_request", "This request has expired. Start again from your MCP client.")
     }
 
-    /// What a person decides about changed while the page was open (`OA-52`).
+    /// The facts that a person decides about changed while the page was open (`OA-52`).
     pub(super) fn changed_client() -> Self {
         Self::request(
             "invalid_client",

@@ -22,11 +22,11 @@ pub(super) const MAX_SEALED: usize = MAX_REQUEST / 3 * 4 + 256;
 pub struct Transaction {
     /// Id: 256 random bits. It stays the same from the request to the decision.
     pub id: TransactionId,
-    /// Name that the client claims.
+    /// Name claimed by the client.
     pub client_name: String,
     /// Login that the request needs (`OA-77`).
     pub login: LoginPrompt,
-    /// True if the person chooses an account, so that a session is not enough.
+    /// True if the person must choose an account, so that a session is not enough.
     pub chooses: bool,
     pub(super) expires: Timestamp,
     pub(super) request: AuthorizationRequest,
@@ -37,7 +37,7 @@ pub struct Transaction {
 pub enum StoreOutcome {
     /// It waits for the user's decision.
     Waiting,
-    /// It names a backend that does not exist, which the client may learn after the login (`OA-6`).
+    /// It names a missing backend. After the login, the client may learn that (`OA-6`).
     Refused(Redirect),
     /// It is already decided, or another user logged in for it.
     Spent,
@@ -71,7 +71,7 @@ impl TransactionSealer {
         Ok(self.key.seal_text(&transaction.to_bytes()?, context(browser).as_bytes(), &*self.deps.random)?)
     }
 
-    /// Opens what [`Self::seal`] returned, and checks the client and the redirect URI against the store again.
+    /// Opens a request sealed by [`Self::seal`], and checks the client and the redirect URI against the store again.
     pub(super) async fn unseal(&self, sealed: &str, browser: &Browser) -> Result<Transaction, UnsealError> {
         let sealed = Some(sealed).filter(|sealed| sealed.len() <= MAX_SEALED).ok_or(UnsealError::Foreign)?;
         let plain = self.key.open_text(sealed, context(browser).as_bytes()).map_err(|_| UnsealError::Foreign)?;

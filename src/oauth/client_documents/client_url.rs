@@ -2,7 +2,7 @@
 
 use url::Url;
 
-/// Prefix of the id of such a client. No id that registration gives out does (`OA-39`).
+/// Prefix of the id of such a client. Ids from registration never have it (`OA-39`).
 const SCHEME: &str = "https://";
 /// Maximum length, in bytes.
 const LONGEST: usize = 512;
@@ -12,7 +12,7 @@ const LONGEST: usize = 512;
 pub(crate) struct ClientUrl(Url);
 
 impl ClientUrl {
-    /// True if this client id is of the kind that this file reads, valid or not.
+    /// True if this client id is of this kind, valid or not.
     pub(crate) fn is_meant(id: &str) -> bool {
         id.starts_with(SCHEME)
     }
@@ -37,13 +37,13 @@ impl ClientUrl {
         &self.0
     }
 
-    /// The host, which people and the operator know the client by.
+    /// The host, by which people and the operator know the client.
     pub(crate) fn host(&self) -> &str {
         self.0.host_str().unwrap_or_default()
     }
 }
 
-/// True for `.` and `..`, also in escapes, which servers may undo.
+/// True for `.` and `..`, even in escapes, which servers may decode.
 fn is_dots(segment: &str) -> bool {
     matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
 }

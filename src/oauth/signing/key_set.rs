@@ -1,6 +1,6 @@
-//! The signing keys at one moment: which one signs, and which ones verify (`OA-101`, `OA-102`).
+//! The signing keys at one moment: the key that signs, and the keys that verify (`OA-101`, `OA-102`).
 //!
-//! What a key is for follows from its times: it signs from its start until a newer one does, and verifies until all that
+//! A key's times determine its use: it signs from its start until a newer one takes over, and verifies until everything
 //! it signed has expired.
 
 use std::time::Duration;
@@ -51,9 +51,7 @@ pub enum SigningKeyUse {
 /// A signing key, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SigningKeyView {
-    /// Its id.
     pub kid: String,
-    /// Its use.
     pub used: SigningKeyUse,
     /// Start of its use as the signing key.
     pub signs_from: Timestamp,
@@ -94,7 +92,7 @@ impl KeySet {
     /// The key that signs at `now`, with its id.
     pub fn active(&self, now: Timestamp) -> Option<(&str, &EncodingKey)> {
         let mut usable = self.keys.iter().filter(|key| key.withdrawn.is_none());
-        // where the clock of this process is behind, the first one signs early
+        // if the clock of this process is behind, the first key signs early
         let first = usable.next()?;
         let key = usable.rfind(|key| key.signs_from <= now).unwrap_or(first);
         Some((&key.kid, &key.signing))
@@ -123,7 +121,7 @@ impl KeySet {
         self.keys.iter().enumerate().map(view).collect()
     }
 
-    /// True if a key is withdrawn here that was not in `before`.
+    /// True if a key is withdrawn here that was not withdrawn in `before`.
     pub(super) fn withdraws_more_than(&self, before: &Self) -> bool {
         let withdrawn = |set: &Self, kid: &str| set.keys.iter().any(|key| key.kid == kid && key.withdrawn.is_some());
         self.keys.iter().any(|key| withdrawn(self, &key.kid) && !withdrawn(before, &key.kid))

@@ -22,7 +22,7 @@ pub(super) struct CodeGrant {
 }
 
 impl CodeGrant {
-    /// Checks everything, then consumes the code in one step, so a failed request leaves it usable. A missing
+    /// Checks everything, then consumes the code in one step, so that a failed request leaves it usable. A missing
     /// `code_verifier` counts as a wrong one (N-89).
     pub(super) async fn redeem(&self, client: &Client, form: &Params, from: ClientIp) -> Result<Issued, ErrorResponse> {
         let deps = &self.issuer.deps;

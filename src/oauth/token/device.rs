@@ -26,7 +26,7 @@ pub(super) struct DeviceGrant {
     polls: DevicePolls,
 }
 
-/// The polls of each device code; only codes that exist are counted.
+/// The polls of each device code; only existing codes are counted.
 #[derive(Default)]
 struct DevicePolls(Mutex<HashMap<Digest, LastPoll>>);
 
@@ -38,7 +38,7 @@ struct LastPoll {
 }
 
 impl DevicePolls {
-    /// Notes a poll; returns false if it came too early, which makes the interval longer.
+    /// Notes a poll; returns false if it came too early, which lengthens the interval.
     fn note(&self, device: Digest, now: Timestamp) -> bool {
         let mut polls = self.0.lock();
         if polls.len() >= MAX_POLLED && !polls.contains_key(&device) {
@@ -71,7 +71,7 @@ impl DeviceGrant {
         let now = deps.now();
         let digest = Digest::sha256(form.get("device_code")?.ok_or_else(|| ErrorResponse::missing("device_code"))?);
         let found = deps.storage.device_authorizations().lookup(&digest).await?;
-        // a device code of another client reveals and changes nothing
+        // another client's device code reveals and changes nothing
         let Some(row) = found.filter(|row| row.client == client.id) else {
             return Err(ErrorResponse::InvalidGrant(GrantProblem::UnknownDevice(client.id.clone())));
         };

@@ -37,8 +37,8 @@ impl IdentityAssertionGrant {
         Self { issuer, limits }
     }
 
-    /// Exchanges an assertion that an authenticated client brings for an access token of the person. Each assertion is good
-    /// once; the grant is used again while it lives.
+    /// Exchanges an authenticated client's assertion for an access token of the person. Each assertion is valid once; a
+    /// live grant is reused.
     pub(super) async fn exchange(
         &self,
         client: &Client,
@@ -93,7 +93,7 @@ impl IdentityAssertionGrant {
         Ok(self.issuer.issue(&grant, grant.scopes.clone(), &generation, now)?)
     }
 
-    /// Endpoint and scopes: what the provider allows, and the request may narrow.
+    /// Endpoint and scopes: the provider limits them, and the request may narrow them.
     fn asked(
         &self,
         client: &Client,
@@ -114,7 +114,7 @@ impl IdentityAssertionGrant {
         };
         let asked = form.get("scope")?.map(Scopes::parse).transpose().map_err(|_| ErrorResponse::InvalidScope)?;
         let wanted = match (&bound, asked) {
-            // the provider says what is allowed: nothing that it left out is added
+            // the provider sets the limit: nothing it left out is added
             (Some(bound), Some(asked)) if !bound.includes(&asked) => return Err(ErrorResponse::InvalidScope),
             (Some(bound), None) => bound.clone(),
             (_, asked) => asked.unwrap_or_default(),
@@ -157,7 +157,7 @@ impl IdentityAssertionGrant {
     }
 }
 
-/// An assertion, as the store has it: its issuer gives each id once.
+/// An assertion, as stored: its issuer never repeats an id.
 fn digest(assertion: &IdentityAssertion) -> Digest {
     let issuer = match &assertion.account.account {
         KeyAccount::Provider { issuer, .. } => issuer,
@@ -166,7 +166,7 @@ fn digest(assertion: &IdentityAssertion) -> Digest {
     Digest::sha256(format!("identity assertion {issuer} {}", assertion.id))
 }
 
-/// The one answer to every assertion that is not accepted; only the log has the reason.
+/// The same answer to every rejected assertion; only the log has the reason.
 fn refused(client: &Client, reason: impl Into<String>) -> ErrorResponse {
     ErrorResponse::InvalidGrant(GrantProblem::Assertion(client.id.clone(), reason.into()))
 }

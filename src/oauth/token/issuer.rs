@@ -1,4 +1,4 @@
-//! Tokens issued for a grant: access tokens and their refresh tokens. Knows no grant type.
+//! Tokens issued for a grant: access tokens and their refresh tokens, for any grant type.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(super) struct Issuer {
 // === impl Issuer ===
 
 impl Issuer {
-    /// The grant, if tokens may be issued for this client at this address: neither grant nor key is revoked.
+    /// The grant, if this client may get tokens for it at this address: neither the grant nor the key is revoked.
     pub(super) async fn live_grant(
         &self,
         id: &GrantId,
@@ -49,7 +49,7 @@ impl Issuer {
         let Some(grant) = self.deps.storage.grants().lookup(id).await? else {
             return refused(GrantProblem::UnknownGrant(id.clone()));
         };
-        // a code or token of another client reveals and changes nothing (N-90)
+        // another client's code or token reveals and changes nothing (N-90)
         if grant.client != client.id {
             return refused(GrantProblem::ForeignClient { grant: grant.id, presented_by: client.id.clone() });
         }
@@ -66,7 +66,7 @@ impl Issuer {
         }
     }
 
-    /// Checks `resource`, which may be omitted; otherwise it must name the endpoint of the grant (`OA-86`).
+    /// Checks `resource`: if present, it must name the endpoint of the grant (`OA-86`).
     pub(super) fn check_resource(&self, form: &Params, grant: &Grant) -> Result<(), ErrorResponse> {
         match self.deps.settings.endpoint_of(form.all("resource")) {
             Ok(None) => Ok(()),
