@@ -95,7 +95,7 @@ pub fn router(state: WebState) -> Router {
         .with_state(state)
 }
 
-/// True for what a person reads in a browser, and may have typed without `https`: nothing that a program asks for.
+/// True for a page that a person reads in a browser, and may have typed without `https`; not for requests of programs.
 pub fn is_page(path: &str) -> bool {
     const PAGES: [&str; 9] = [
         "/",

@@ -73,7 +73,7 @@ pub(super) async fn secrets(state: &WebState, holder: &KeyHolder) -> Result<Vec<
     Ok(all.into_iter().filter_map(|view| within(view, holder, &groups)).collect())
 }
 
-/// The secret with the servers that the holder sees; `None` if it sees none of its servers.
+/// The secret with the servers that the holder sees; `None` if the holder sees none of them.
 fn within(view: SecretView, holder: &KeyHolder, groups: &Groups) -> Option<SecretView> {
     let is_unused = view.servers.is_empty();
     let servers: Vec<_> = view.servers.into_iter().filter(|server| sees_among(groups, holder, server)).collect();

@@ -1,5 +1,5 @@
 //! The authorization endpoint for people: login, decision, and redirect to the app. `oauth` checks the request; this
-//! file has HTML and redirects.
+//! file handles HTML and redirects.
 
 use std::{sync::Arc, time::Duration};
 
@@ -46,7 +46,7 @@ pub(super) struct DecisionForm {
     key: Option<Secret>,
 }
 
-/// Button that was pressed.
+/// The pressed button.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Decision {
@@ -279,7 +279,7 @@ fn tell_denial(state: &WebState, client: &str, redirect: &oauth::Redirect) -> Re
     Ok(answer)
 }
 
-/// Redirects the browser to the app, automatically or, with an error, by a link (`OA-74`, `OA-75`).
+/// Redirects the browser to the app, automatically or, for an error, by a link (`OA-74`, `OA-75`).
 fn redirect_to_app(state: &WebState, redirect: &oauth::Redirect) -> Result<Response, Problem> {
     match &redirect.trust {
         Trust::Automatic if oauth::redirect_uri::RedirectUri::stored(&redirect.location).is_of_app() => {
@@ -299,7 +299,8 @@ fn redirect_to_app(state: &WebState, redirect: &oauth::Redirect) -> Result<Respo
     }
 }
 
-/// A page that opens an app by its own scheme: browsers show nothing where a redirect leads to an app, and keep the page before it.
+/// A page that opens an app by its own scheme: after a redirect to an app, browsers would show nothing and keep the
+/// previous page.
 fn open_app(state: &WebState, location: &str) -> Result<Response, Problem> {
     let scheme = location.split_inclusive(':').next().unwrap_or_default();
     let page = pages::OpenedPage { layout: pages::Layout::new(&state.settings), scheme, location };

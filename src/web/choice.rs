@@ -13,7 +13,7 @@ pub(super) fn is_due(headers: &HeaderMap, settings: &WebSettings) -> bool {
     lines.flat_map(Cookie::split_parse).flatten().any(|cookie| cookie.name() == name && !cookie.value().is_empty())
 }
 
-/// The header that sets the cookie, until the browser ends, or removes it.
+/// The header that sets the cookie for the browser session, or removes it.
 pub(super) fn cookie(settings: &WebSettings, is_due: bool) -> HeaderValue {
     let cookie = Cookie::build((name(settings), if is_due { "1" } else { "" }))
         .path("/")

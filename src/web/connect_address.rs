@@ -13,15 +13,14 @@ pub(super) struct ConnectAddress {
     pub(super) backend: BackendId,
     /// The opaque part, `t`.
     pub(super) ticket: Option<String>,
-    /// The authorization request of an app to go on with, `consent`.
+    /// The authorization request of an app to continue with, `consent`.
     pub(super) consent: Option<TransactionId>,
 }
 
 // === impl ConnectAddress ===
 
 impl ConnectAddress {
-    /// Reads the name and the query of an address; `None` if it is no name of a server. Parts of another form are left
-    /// out.
+    /// Reads the name and the query of an address; `None` if the name is not a server's. Malformed parts are left out.
     pub(super) fn read(backend: &str, query: &str) -> Option<Self> {
         let backend = BackendId::parse(backend).ok()?;
         let mut address = Self { backend, ticket: None, consent: None };
@@ -35,7 +34,7 @@ impl ConnectAddress {
         Some(address)
     }
 
-    /// Reads the text that [`ConnectAddress::text`] makes.
+    /// Reads the text made by [`ConnectAddress::text`].
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (backend, query) = text.split_once('?').unwrap_or((text, ""));
         Self::read(backend, query)

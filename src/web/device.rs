@@ -1,5 +1,5 @@
-//! The pages of the device grant (RFC 8628 3.3; `OA-146`): entry of the code, decision. `oauth` knows the devices; this file
-//! has HTML and redirects.
+//! The pages of the device grant (RFC 8628 3.3; `OA-146`): entry of the code, decision. `oauth` keeps the devices; this
+//! file handles HTML and redirects.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(super) struct CodeQuery {
     user_code: String,
 }
 
-/// Query of the page of a decision.
+/// Query of the decision page.
 #[derive(Deserialize)]
 pub(super) struct DecisionQuery {
     user_code: String,
@@ -62,7 +62,7 @@ pub(super) struct DeviceDecisionForm {
     decision: Option<DeviceDecision>,
 }
 
-/// Button that was pressed.
+/// The pressed button.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum DeviceDecision {
@@ -86,8 +86,8 @@ pub(super) async fn show(
     Ok(PageResponse(StatusCode::OK, page).into_response())
 }
 
-/// `POST /device`: leads to the consent page of the device with this code. Each page that is no refusal has an address of its
-/// own, so that *Back* and a reload show it again and send nothing.
+/// `POST /device`: leads to the consent page of the device with this code. Each page except a refusal has an address of
+/// its own, so that *Back* and a reload show it again and send nothing.
 pub(super) async fn enter(
     extract::State(state): extract::State<Arc<WebState>>,
     mut visitor: Visitor,
@@ -106,8 +106,8 @@ pub(super) async fn enter(
     Ok(to_decision(&state, &code, &token))
 }
 
-/// `GET /device/decision`: the consent page of a device, and what was decided with its form. The token of that form is in the
-/// address, so that no link of another site leads here.
+/// `GET /device/decision`: the consent page of a device, or its outcome. The token of the form is in the address, so
+/// that links of other sites cannot lead here.
 pub(super) async fn show_decision(
     extract::State(state): extract::State<Arc<WebState>>,
     mut visitor: Visitor,
@@ -154,7 +154,7 @@ pub(super) async fn decide(
 ) -> Result<Response, Problem> {
     let shown = visitor.shown(Purpose::Device(&form.user_code), &form.token)?;
     if !shown.is_current {
-        // from before a login: it approves nothing, and the code is entered again
+        // from before a login: approves nothing, and the code is entered again
         return Ok(login::to_device(&state, &form.user_code));
     }
     let holder = visitor.holder().await?.ok_or_else(Problem::logged_out)?;
@@ -175,7 +175,7 @@ pub(super) async fn decide(
     }
 }
 
-/// The redirect to the page of a form: what it asks, or what was decided with it.
+/// The redirect to the page of a form: the question, or its outcome.
 fn to_decision(state: &WebState, code: &str, token: &str) -> Response {
     let query = form_urlencoded::Serializer::new(String::new())
         .append_pair("user_code", code)

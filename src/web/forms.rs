@@ -10,8 +10,8 @@ use crate::support::Random;
 
 /// CSRF state of one visit: a secret.
 ///
-/// Tokens are derived and not stored, so that two tabs that load at once do not lose each other's. What a form does is done once
-/// because the first decision about a request counts (`OA-150`), not because its token is used up.
+/// Tokens are derived and not stored, so that two tabs loading at once do not invalidate each other's. A form takes
+/// effect only once because the first decision about a request counts (`OA-150`), not because its token is used up.
 pub(super) struct Forms {
     secret: String,
 }

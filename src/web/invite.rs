@@ -1,8 +1,8 @@
 //! The page of an invitation (`OA-155`). `oauth` decides about links; this file handles HTML and a login that changes
 //! in between.
 //!
-//! Chats load every link before anybody opens it: reading the page changes nothing. The secret is in the query, which no log of a
-//! proxy has as shipped.
+//! Chats load every link before anyone opens it, so reading the page changes nothing. The secret is in the query, which
+//! proxies do not log as shipped.
 
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ pub(super) async fn accept(
     Ok(invited(&state, &accepted.holder, Some(&accepted.key)))
 }
 
-/// The page that asks, with the person who is logged in, if anybody is.
+/// The page that asks, with the logged-in person, if any.
 async fn asked(
     state: &WebState,
     visitor: &mut Visitor,
@@ -129,7 +129,7 @@ async fn asked(
     Ok(PageResponse(StatusCode::OK, page).into_response())
 }
 
-/// The page after the acceptance, with the key if it is shown.
+/// The page after the acceptance, with the key if it is to be shown.
 fn invited(state: &WebState, holder: &KeyHolder, key: Option<&Secret>) -> Response {
     let page = pages::InvitedPage {
         layout: pages::Layout::new(&state.settings),

@@ -32,13 +32,13 @@ pub(super) struct LoginForm {
     #[serde(default)]
     token: String,
     key: Option<Secret>,
-    /// The connect page to go on with.
+    /// The connect page to continue with.
     connect: Option<String>,
-    /// Code of a device that waits for the login; empty if it is entered later.
+    /// Code of a device waiting for the login; empty if it is entered later.
     device: Option<String>,
 }
 
-/// Form with buttons only.
+/// Form with only buttons.
 #[derive(Deserialize)]
 pub(super) struct ButtonForm {
     #[serde(default)]
@@ -159,7 +159,7 @@ pub(super) async fn ask_for(
     Ok(PageResponse(StatusCode::OK, page).into_response())
 }
 
-/// The connect page that waited for the login, or the account page.
+/// The connect page waiting for the login, or the account page.
 pub(super) fn go_on(state: &WebState, connect: Option<&ConnectAddress>) -> Response {
     match connect {
         Some(address) => Redirect::to(&format!("{}/connect/{}", state.settings.base(), address.text())).into_response(),
@@ -206,7 +206,7 @@ impl LoginFailure {
         Self { status: StatusCode::TOO_MANY_REQUESTS, alert, retry_after: Some(seconds) }
     }
 
-    /// What the login page says about it.
+    /// The alert on the login page.
     pub(super) const fn alert(&self) -> Alert {
         self.alert
     }

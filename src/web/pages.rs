@@ -37,7 +37,7 @@ pub(super) struct StartPage<'a> {
     pub(super) layout: Layout,
     /// The public URL, without a slash at its end.
     pub(super) root: &'a str,
-    /// The rest of the path of the endpoint to show: empty, or that of a group.
+    /// The rest of the shown endpoint's path: empty, or a group's.
     pub(super) path: String,
     /// The link that adds the endpoint to Cursor.
     pub(super) cursor: String,
@@ -45,7 +45,7 @@ pub(super) struct StartPage<'a> {
     pub(super) vs_code: String,
     /// Backends, for a logged-in visitor.
     pub(super) backends: Option<BackendList>,
-    /// The version, which only people who are logged in see.
+    /// The version, shown only after a login.
     pub(super) version: &'static str,
 }
 
@@ -59,9 +59,9 @@ pub(super) struct LoginPage<'a> {
     pub(super) alert: Option<Alert>,
     /// Authorization request of the login; without one, the login leads to the account page.
     pub(super) request: Option<LoginRequest<'a>>,
-    /// The address of the connect page that the login leads to.
+    /// The address of the connect page that follows the login.
     pub(super) connect: Option<String>,
-    /// Code of the device that waits for the login.
+    /// Code of the device waiting for the login.
     pub(super) device: Option<String>,
     /// Providers as an alternative login.
     pub(super) providers: Vec<ProviderButton>,
@@ -71,7 +71,7 @@ pub(super) struct LoginPage<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Alert {
     pub(super) text: &'static str,
-    /// The code of this refusal, which the log has with its reason.
+    /// The code of this refusal, logged with its reason.
     pub(super) refusal: RefusalCode,
 }
 
@@ -120,7 +120,7 @@ pub(super) struct ConnectPage<'a> {
     pub(super) server: &'a str,
     /// Host of the authorization server.
     pub(super) authorization_server: &'a str,
-    /// The resource that the access is for, unless it is the server.
+    /// The resource of the access, unless it is the server.
     pub(super) resource: Option<&'a str>,
     pub(super) scopes: &'a [String],
     pub(super) user: &'a str,
@@ -143,7 +143,7 @@ pub(super) struct SecretPage<'a> {
 #[derive(Debug)]
 pub(super) struct SecretItem {
     pub(super) name: String,
-    /// The servers that need it; empty if none does any more.
+    /// The servers that need it; empty if no server needs it any more.
     pub(super) servers: String,
     /// Time since it was entered, if it was.
     pub(super) entered: Option<String>,
@@ -176,7 +176,7 @@ pub(super) struct AccountItem {
     pub(super) scope: String,
 }
 
-/// Who waits for a consent.
+/// The party waiting for a consent.
 pub(super) enum ConsentSubject<'a> {
     /// An app, at a redirect URI.
     App { transaction: &'a str, destination: Destination },
@@ -190,7 +190,7 @@ pub(super) enum ConsentSubject<'a> {
 pub(super) struct DevicePage<'a> {
     pub(super) layout: Layout,
     pub(super) token: String,
-    /// What is in the field already.
+    /// The prefilled code.
     pub(super) code: &'a str,
     /// Reason why the last try failed.
     pub(super) alert: Option<Alert>,
@@ -223,11 +223,11 @@ pub(super) struct ReturnPage<'a> {
     pub(super) reason: &'a str,
     pub(super) host: &'a str,
     pub(super) location: &'a str,
-    /// The code of this refusal, which the log has with its reason.
+    /// The code of this refusal, logged with its reason.
     pub(super) refusal: RefusalCode,
 }
 
-/// The page that opens an app by its own scheme. The browser does so by itself, if it does.
+/// The page that opens an app by its own scheme. The browser may also do so by itself.
 #[derive(Template)]
 #[template(path = "opened.html")]
 pub(super) struct OpenedPage<'a> {
@@ -249,7 +249,7 @@ pub(super) struct DeniedPage<'a> {
     pub(super) location: &'a str,
 }
 
-/// `GET /invite`: an invitation that waits.
+/// `GET /invite`: an open invitation.
 #[derive(Template)]
 #[template(path = "invite.html")]
 pub(super) struct InvitePage<'a> {
@@ -266,7 +266,7 @@ pub(super) struct InvitePage<'a> {
     pub(super) key_life: Option<String>,
     /// Time until the link ends.
     pub(super) valid: String,
-    /// Person who is logged in.
+    /// The logged-in person.
     pub(super) present: Option<PresentPerson<'a>>,
 }
 
@@ -287,7 +287,7 @@ pub(super) struct InvitedPage<'a> {
     pub(super) key: Option<&'a str>,
 }
 
-/// The page of an authorization request that was decided before.
+/// The page of an authorization request that was already decided.
 #[derive(Template)]
 #[template(path = "decided.html")]
 pub(super) struct DecidedPage<'a> {
@@ -296,7 +296,7 @@ pub(super) struct DecidedPage<'a> {
     pub(super) decision: RequestDecision,
     /// Time since the decision.
     pub(super) when: String,
-    /// The address of the app, without anything for it.
+    /// The address of the app, without parameters.
     pub(super) home: &'a str,
 }
 
@@ -323,7 +323,7 @@ pub(super) struct AccountPage<'a> {
     pub(super) backends: BackendList,
 }
 
-/// Rights of the person who is logged in, and whom they are from.
+/// Rights of the logged-in person, and their source.
 pub(super) struct RightsItem {
     pub(super) permissions: Vec<Permission>,
     /// Time since the key was made.
@@ -333,7 +333,7 @@ pub(super) struct RightsItem {
     pub(super) changed: Option<String>,
     /// End of the key.
     pub(super) ends: Option<String>,
-    /// Networks from which the key may be used, if not from anywhere.
+    /// Networks where the key may be used, if limited.
     pub(super) networks: Option<String>,
 }
 
@@ -345,7 +345,7 @@ pub(super) struct ProblemPage<'a> {
     pub(super) text: &'a str,
     pub(super) advice: &'a [&'static str],
     pub(super) error: &'a str,
-    /// The code of this refusal, which the log has with its reason.
+    /// The code of this refusal, logged with its reason.
     pub(super) refusal: String,
     pub(super) request: Option<String>,
 }
@@ -378,7 +378,7 @@ pub(super) struct BackendItem {
     pub(super) id: String,
     /// Its state in a word, which is also a CSS class.
     pub(super) state: &'static str,
-    /// Offers, or the reason why it does not answer.
+    /// Offers, or the reason for its silence.
     pub(super) detail: String,
     /// For administrators: the last lines of its output, next to its messages.
     pub(super) output: Vec<String>,
@@ -388,7 +388,7 @@ pub(super) struct BackendItem {
 pub(super) struct BackendList {
     /// Differences between the gateway and its configuration file; only for administrators.
     pub(super) configuration: Vec<String>,
-    /// All of them in a few words.
+    /// All of them in brief.
     pub(super) summary: String,
     /// Backends that need attention come first.
     pub(super) items: Vec<BackendItem>,

@@ -74,7 +74,7 @@ impl Problem {
         }
     }
 
-    /// Request of a person other than `user`, who is logged in.
+    /// Request of someone other than `user`, who is logged in.
     pub(super) fn of_another_person(user: &str) -> Self {
         Self {
             status: StatusCode::FORBIDDEN,

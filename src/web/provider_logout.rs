@@ -17,15 +17,15 @@ use crate::{
     support::Digest,
 };
 
-/// The form that a provider sends.
+/// The form sent by a provider.
 #[derive(Deserialize)]
 pub(super) struct LogoutForm {
     #[serde(default)]
     logout_token: String,
 }
 
-/// `POST /oauth/login/backchannel/{provider}`: ends the browser sessions and the grants of who logged out there. A person
-/// who is unknown here is logged out already.
+/// `POST /oauth/login/backchannel/{provider}`: ends the browser sessions and the grants of the person who logged out
+/// there. An unknown person is already logged out.
 pub(super) async fn receive(
     extract::State(state): extract::State<Arc<WebState>>,
     Path(provider): Path<String>,

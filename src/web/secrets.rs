@@ -42,7 +42,7 @@ pub(super) struct SecretForm {
     decision: Option<SecretDecision>,
 }
 
-/// Button that was pressed.
+/// The pressed button.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum SecretDecision {
@@ -108,7 +108,7 @@ pub(super) async fn decide(
             "secret-saved"
         }
         Some(SecretDecision::Delete) => {
-            // pressed twice, it is deleted all the same
+            // pressed twice: it is deleted either way
             secrets.delete(&holder.user, &name).await?;
             "secret-deleted"
         }
@@ -116,14 +116,14 @@ pub(super) async fn decide(
     };
     let base = state.settings.base();
     Ok(Redirect::to(&match address {
-        // the page goes on to what the server needs next
+        // the page continues with the server's next need
         Some(address) => format!("{base}/connect/{}", address.text()),
         None => format!("{base}/account?done={done}"),
     })
     .into_response())
 }
 
-/// The page to go on with for a person who enters nothing.
+/// The next page for a person who enters nothing.
 fn left(state: &WebState, address: Option<&ConnectAddress>) -> Response {
     let base = state.settings.base();
     let consent = address.and_then(|address| address.consent.as_ref());

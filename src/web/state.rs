@@ -1,4 +1,4 @@
-//! State and settings of the pages. Knows no page.
+//! State and settings of the pages.
 
 use std::sync::Arc;
 
@@ -14,13 +14,12 @@ use crate::{
     upstream::Upstream,
 };
 
-/// Returns the current status of the gateway, with the clients that are asked for.
+/// Returns the current status of the gateway, with the requested clients.
 pub type StatusSource = Arc<dyn Fn(ListedClients<'_>) -> Status + Send + Sync>;
 
 /// State of the pages.
 #[derive(Clone)]
 pub struct WebState {
-    /// The authorization server.
     pub oauth: OAuth,
     /// The gateway as a client of protected servers.
     pub upstream: Upstream,
@@ -28,13 +27,11 @@ pub struct WebState {
     pub providers: Providers,
     /// Storage of browser sessions.
     pub storage: Storage,
-    /// Clock.
     pub clock: Arc<dyn Clock>,
     /// Source of session ids and form tokens.
     pub random: Arc<dyn Random>,
-    /// Settings.
     pub settings: WebSettings,
-    /// Tasks that handle submissions to their end, whether browsers wait or not.
+    /// Tasks that handle submissions to their end, even if browsers do not wait.
     pub tasks: TaskTracker,
     /// Source of the status of backends and sessions.
     pub status: StatusSource,
@@ -71,7 +68,7 @@ impl WebSettings {
         format!("{prefix}lockkeeper{port}")
     }
 
-    /// True if browsers reach the gateway by https.
+    /// True if browsers reach the gateway over https.
     pub(super) fn is_https(&self) -> bool {
         self.public_url.scheme() == "https"
     }

@@ -109,7 +109,7 @@ pub(super) fn span(duration: Duration) -> String {
     format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Time until a moment, to the nearest unit: a link for three days has three days left a minute later too.
+/// Time until a moment, to the nearest unit: a link for three days still has three days left a minute later.
 pub(super) fn span_left(duration: Duration) -> String {
     span(match duration.as_secs() {
         0..60 => duration,
@@ -129,7 +129,7 @@ pub(super) fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Names, at most this many of them; `None` if there are none.
+/// Names, at most this many; `None` if there are none.
 pub(super) fn list(names: &[String], most: usize) -> Option<String> {
     let shown = names.get(..most).unwrap_or(names).join(", ");
     match names.len().saturating_sub(most) {

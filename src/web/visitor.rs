@@ -26,7 +26,7 @@ use crate::{
 
 /// Login status of a browser.
 enum LoginStatus {
-    /// Not logged in. It has a cookie after it was shown a form.
+    /// Not logged in. It gets a cookie with its first form.
     Anonymous,
     LoggedIn(LoginState),
 }
@@ -39,17 +39,17 @@ struct LoginState {
     /// Random value that authorization requests are bound to after the login. It survives another login with the same
     /// key, so that a pending request in another tab is not lost.
     seed: String,
-    /// Time of the login, if it is known: a provider may have had a session of the person, and not say since when.
+    /// Time of the login, if known: a provider may have had a session of the person, and not say since when.
     #[serde(default)]
     at: Option<Timestamp>,
 }
 
-/// A form that this browser was shown.
+/// A form shown to this browser.
 pub(super) struct ShownForm {
     /// The visit when it was shown.
     pub(super) visit: Visit,
-    /// True if that is the present one. A form of an earlier visit, from before the login of another tab, may log in, cancel, or
-    /// lead to the page that asks; it never approves (`OA-151`).
+    /// True if that is the present one. A form of an earlier visit, from before a login in another tab, may log in,
+    /// cancel, or lead to the page that asks; it never approves (`OA-151`).
     pub(super) is_current: bool,
 }
 
@@ -80,7 +80,7 @@ impl Visitor {
         Ok(Visit::of(self.id().await?))
     }
 
-    /// True if there is a login, also one whose key has ended.
+    /// True if there is a login, even if its key has ended.
     pub(super) const fn is_logged_in(&self) -> bool {
         matches!(self.visit, LoginStatus::LoggedIn(_))
     }
@@ -122,7 +122,7 @@ impl Visitor {
         Ok(ShownForm { visit, is_current: false })
     }
 
-    /// Stores the login, which was at this time, under a new session id, so that a planted old id is worthless (N-75).
+    /// Stores the login, made at this time, under a new session id, so that a planted old id is worthless (N-75).
     pub(super) async fn log_in(&mut self, holder: &KeyHolder, at: Option<Timestamp>) -> Result<(), Problem> {
         let before = self.session.id().map(Visit::of);
         let seed = match (&self.visit, &before) {
@@ -140,8 +140,8 @@ impl Visitor {
         Ok(())
     }
 
-    /// Ends the login. The cookie is replaced and not removed: browsers ignore the removal of a `__Host-` cookie that
-    /// does not repeat its attributes.
+    /// Ends the login. The cookie is replaced rather than removed: browsers ignore the removal of a `__Host-` cookie
+    /// that does not repeat its attributes.
     pub(super) async fn log_out(&mut self) -> Result<(), Problem> {
         let before = self.session.id().map(Visit::of);
         self.visit = LoginStatus::Anonymous;
@@ -164,7 +164,7 @@ impl Visitor {
         self.session.id().ok_or_else(Problem::internal)
     }
 
-    /// Has the browser remember the visit before and the present one.
+    /// Makes the browser remember the previous and the present visit.
     fn remember(&self, before: Option<Visit>) {
         for visit in before.into_iter().chain(self.session.id().map(Visit::of)) {
             self.new.add(visit);

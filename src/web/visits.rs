@@ -1,8 +1,8 @@
 //! The visits of a browser: every id of its session in the last ten minutes, so that a form shown before a login, in
 //! another tab, is still accepted (`OA-151`).
 //!
-//! Nothing is stored: each visit is a cookie of its own, which two answers at once cannot overwrite. The cookie has a digest of the
-//! session's id and not the id, so it opens no session.
+//! Nothing is stored: each visit is a cookie of its own, which two concurrent answers cannot overwrite. The cookie
+//! holds a digest of the session's id, so it opens no session.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ const MAX_VISITS: usize = 6;
 /// Length of the digest in a cookie.
 const LENGTH: usize = 43;
 
-/// One visit: what the forms that were shown in it are bound to.
+/// One visit, which its forms are bound to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Visit(String);
 
@@ -55,7 +55,8 @@ impl Visit {
         Browser(Digest::sha256(format!("browser {}", self.0)))
     }
 
-    /// The identity of the session that a login with this key begins after this visit: the same in all tabs that log in at once.
+    /// The identity of the session that a login with this key begins after this visit: the same in all tabs that log in
+    /// at the same time.
     pub(super) fn seed(&self, key: &str) -> String {
         Digest::sha256(format!("seed {} {key}", self.0)).to_base64url()
     }
@@ -126,7 +127,7 @@ fn cookie(settings: &WebSettings, visit: &Visit, (value, life): (&str, time::Dur
     HeaderValue::try_from(cookie.build().to_string()).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-/// The beginning of the names.
+/// Prefix of the names.
 fn prefix(settings: &WebSettings) -> String {
     format!("{}-visit-", settings.cookie_name())
 }
