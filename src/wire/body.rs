@@ -13,18 +13,18 @@ use crate::support::{
     off_worker::off_worker,
 };
 
-/// The part of a large body that is touched before its bytes come, in bytes.
+/// How far ahead of its bytes a large body's buffer is touched, in bytes.
 const TOUCHED_AHEAD: usize = 256 * 1024;
-/// The length from which the rest of a body is believed to come, in bytes. Addresses are reserved for it, at most sixteen times
-/// what is paid for by the maximum of a body, and no memory until it is touched.
+/// From this length in bytes on, the rest of a body is trusted to come. Address space is reserved for it, at most
+/// sixteen times the paid amount up to the maximum of a body; memory only when touched.
 const BELIEVED: usize = 1024 * 1024;
 
 /// A body of several chunks.
 #[derive(Debug, Default)]
 struct Joined {
     buffer: BodyBuffer,
-    /// The part of the buffer that has been written to once, which is paid for: the system gives memory page by page at the
-    /// first write, which takes longer than writing.
+    /// The part of the buffer that has been written to once, which is paid for: the system provides memory page by page
+    /// at the first write, which takes longer than writing.
     touched: usize,
 }
 
@@ -32,7 +32,8 @@ struct Joined {
 #[derive(Debug)]
 enum BodyBuffer {
     Small(BytesMut),
-    /// Memory of its own, which the system has back as soon as it is dropped: an allocator keeps large pieces for a while.
+    /// A memory map of its own, which the system gets back as soon as it is dropped: an allocator keeps large pieces
+    /// for a while.
     Large {
         map: MmapMut,
         length: usize,
@@ -43,7 +44,7 @@ enum BodyBuffer {
 #[derive(Debug, Clone, Copy)]
 struct BufferRoom {
     capacity: usize,
-    /// What has been written to.
+    /// The part written to.
     touched: usize,
 }
 
@@ -135,11 +136,11 @@ impl Joined {
         BufferRoom { capacity, touched }
     }
 
-    /// Makes this room, off the worker if that is much.
+    /// Makes this capacity, off the worker if it is large.
     ///
     /// # Errors
     ///
-    /// If the system has no addresses.
+    /// If the system has no address space.
     async fn make(&mut self, room: BufferRoom) -> io::Result<()> {
         if room.touched <= self.touched {
             return Ok(());
@@ -182,7 +183,7 @@ impl BodyBuffer {
         Ok(larger)
     }
 
-    /// Writes to all that is free, up to this length.
+    /// Writes to the free part, up to this length.
     fn touch(&mut self, until: usize) {
         match self {
             Self::Small(text) => {

@@ -34,7 +34,7 @@ pub struct SseEvent {
     pub retry: Option<Duration>,
 }
 
-/// End of the events by an error.
+/// An error that ends the events.
 #[derive(Debug, thiserror::Error)]
 pub enum EventsError {
     /// An event is larger than [`MAX_EVENT`].
@@ -104,7 +104,7 @@ fn decoded(chunk: Bytes, cut: &mut Vec<u8>) -> Bytes {
     text.into()
 }
 
-/// The place of the last blank line that lies in this chunk as a whole.
+/// The place of the last blank line that lies entirely in this chunk.
 fn last_blank_line(chunk: &[u8]) -> Option<usize> {
     [&b"\n\n"[..], b"\n\r\n", b"\r\r"].into_iter().find_map(|line| memmem::rfind(chunk, line))
 }

@@ -1,4 +1,4 @@
-//! HTTP headers of MCP (transports pages of all versions), and `Accept` and `Content-Type`, which it has rules for.
+//! HTTP headers of MCP (transports pages of all versions), and `Accept` and `Content-Type`, for which it has rules.
 
 use std::borrow::Cow;
 
@@ -37,7 +37,7 @@ pub fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
     let mut fields = headers.get_all(ACCEPT).iter();
     match (fields.next(), fields.next()) {
         (None, _) => return true,
-        // what the official SDKs send
+        // the value of the official SDKs
         (Some(only), None) if only == JSON_AND_EVENTS && JSON_AND_EVENTS.contains(media_type) => return true,
         (Some(_), _) => {}
     }
@@ -75,7 +75,7 @@ pub fn mirrored(value: &str) -> HeaderValue {
     carried.or_else(|| encoded().ok()).unwrap_or_else(|| HeaderValue::from_static(""))
 }
 
-/// The text of such a header; `None` if the part between the marks is no base64 of a text.
+/// The text of such a header; `None` if the part between the marks is not the base64 of a text.
 pub fn unmirrored(value: &str) -> Option<Cow<'_, str>> {
     let Some(inner) = value.strip_prefix(SENTINEL.0).and_then(|rest| rest.strip_suffix(SENTINEL.1)) else {
         return Some(Cow::Borrowed(value));
@@ -83,7 +83,7 @@ pub fn unmirrored(value: &str) -> Option<Cow<'_, str>> {
     String::from_utf8(STANDARD.decode(inner).ok()?).ok().map(Cow::Owned)
 }
 
-/// The value of a header that has to occur once, trimmed; `None` if it does not, or is no text.
+/// The value of a header that must occur once, trimmed; `None` if it does not, or is not text.
 pub fn sole<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;
@@ -98,7 +98,7 @@ pub fn text_of(value: &HeaderValue) -> Option<&str> {
 /// True if the body is declared as JSON; parameters such as a charset are ignored.
 pub fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(CONTENT_TYPE) else { return false };
-    // what clients send
+    // the usual value
     if value == JSON {
         return true;
     }

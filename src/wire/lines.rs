@@ -24,7 +24,7 @@ pub struct Lines {
     claim: Option<Claim>,
 }
 
-/// End of the lines by an error.
+/// An error that ends the lines.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
     /// A line is longer than the limit, in bytes.
@@ -57,7 +57,7 @@ impl Lines {
         Self { most, scanned: 0, claim: None }
     }
 
-    /// A decoder of lines whose incomplete ones are charged to this account.
+    /// A decoder that charges incomplete lines to this account.
     pub const fn charged_to(account: Account) -> Self {
         Self { most: MAX_LINE, scanned: 0, claim: Some(Claim::nothing(account)) }
     }

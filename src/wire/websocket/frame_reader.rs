@@ -1,4 +1,4 @@
-//! Finds the frames in the bytes of a WebSocket (RFC 6455 5.2). Judges nothing.
+//! Finds the frames in the bytes of a WebSocket (RFC 6455 5.2), without judging them.
 
 /// The longest head of a frame: two bytes, a length of eight, a mask of four.
 const LONGEST_HEAD: usize = 14;
@@ -32,7 +32,7 @@ enum FrameKind {
 
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// Control frames that began.
+    /// Number of control frames that began.
     pub(crate) control: u32,
     /// True if they contained a ping.
     pub(crate) ping: bool,
@@ -44,7 +44,7 @@ pub(crate) struct Seen {
 // === impl FrameReader ===
 
 impl FrameReader {
-    /// The bytes of a connection that has been upgraded.
+    /// The bytes of a connection that was upgraded.
     pub(crate) const fn upgraded() -> Self {
         Self { position: FramePosition::HEAD, is_fragmented: false }
     }
@@ -54,7 +54,7 @@ impl FrameReader {
         Self { position: FramePosition::Response(0), is_fragmented: false }
     }
 
-    /// What these bytes contain, which follow those before.
+    /// The contents of these bytes, which follow the earlier ones.
     pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Seen {
         let mut seen = Seen::default();
         while let Some((&first, rest)) = bytes.split_first() {
@@ -97,7 +97,7 @@ impl FrameReader {
         seen
     }
 
-    /// A frame with this first byte begins.
+    /// Begins a frame with this first byte.
     fn begin(&mut self, first: u8, missing: u64, seen: &mut Seen) {
         let opcode = first & 0x0f;
         let kind = if opcode & 0x08 == 0 { FrameKind::Data } else { FrameKind::Control };
@@ -133,7 +133,7 @@ impl FramePosition {
     const HEAD: Self = Self::Head { bytes: [0; LONGEST_HEAD], length: 0 };
 }
 
-/// The length of the payload after the head of a frame; `None` if the head is longer than the `length` bytes that came.
+/// The length of the payload after the head of a frame; `None` if the head is longer than the `length` bytes so far.
 fn payload_length(head: &[u8; LONGEST_HEAD], length: usize) -> Option<u64> {
     let (short, mask) = (head[1] & 0x7f, if head[1] & 0x80 == 0 { 0 } else { 4 });
     let extended = match short {
