@@ -1,7 +1,7 @@
 //! Middleware around every route: request id, log, panics, and early refusals.
 //!
 //! All checks run in one function, cheapest first, without boxing: every call passes it. It never responds with a
-//! redirect: clients of `/mcp` and of the discovery documents follow none (`OA-17`).
+//! redirect: clients of `/mcp` and of the discovery documents do not follow them (`OA-17`).
 
 mod answers;
 pub(crate) mod client_ip;
@@ -113,7 +113,7 @@ impl Guard {
         let answer = pin!(async {
             let answer = match self.admit(&mut request, peer, from) {
                 Ok(permit) => {
-                    // pinned here and below, since a future that is passed by value is copied
+                    // pinned here and below, since passing a future by value copies it
                     let handler = pin!(handler(request));
                     let answer = panics::caught(handler, server_error).await;
                     if let Some(permit) = permit { forwarded::hold(permit, answer) } else { answer }
@@ -167,8 +167,8 @@ impl Guard {
     }
 }
 
-/// Refuses, in JSON-RPC, a message whose announced length is above `max`. Pages and OAuth endpoints have their own limits
-/// and formats.
+/// Refuses, in JSON-RPC, a message whose announced length exceeds `max`. Pages and OAuth endpoints have their own
+/// limits and formats.
 fn too_large(request: &Request, max: usize) -> EarlyRefusal {
     let message = format!("The request body is larger than the {max} bytes that this gateway accepts.");
     EarlyRefusal::json_rpc(StatusCode::PAYLOAD_TOO_LARGE, message, request.headers())

@@ -51,8 +51,8 @@ impl Answers {
         }
     }
 
-    /// Logs and counts a response to a client: server errors as errors, the others at lower levels, refusals as far as
-    /// there is a budget.
+    /// Logs and counts a response to a client: server errors as errors, the others at lower levels, refusals within a
+    /// budget.
     pub(super) fn log(&self, answer: &Response, client: ClientIp) {
         let status = answer.status();
         let code = status.as_u16();
@@ -111,7 +111,7 @@ impl Answers {
     }
 }
 
-/// True for the answer of a replica that does not have what a request names, which another one carried here.
+/// True for the answer of a replica that lacks what a carried request names.
 fn goes_back(answer: &Response) -> bool {
     let extensions = answer.extensions();
     extensions.get() == Some(&RequestPlace::Carried) || extensions.get::<OwnedElsewhere>().is_some()

@@ -15,13 +15,12 @@ use crate::{
 pub struct GuardSettings {
     /// The public URL, against which `Host` and `Origin` are checked (`OA-137`).
     pub public_url: Url,
-    /// The listen address.
     pub bound: Bound,
     /// Further accepted hosts and origins.
     pub sites: Live<AllowedSites>,
     /// Trusted proxies for `X-Forwarded-For`.
     pub trusted_proxies: Vec<IpNet>,
-    /// The configured limits: of a request body, and of the requests of one forwarded address.
+    /// The configured limits: of a request body, and of one forwarded address's requests.
     pub limits: Live<LimitsConfig>,
     /// Source of request ids.
     pub random: Arc<dyn Random>,

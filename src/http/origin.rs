@@ -8,7 +8,7 @@ use url::{Host, Origin, Url};
 use super::{guard_settings::GuardSettings, refusal::EarlyRefusal};
 use crate::{model::AllowedSites, support::Live};
 
-/// The endpoints that are checked, with everything below them.
+/// The checked endpoints, with everything below them.
 const GUARDED: [&str; 4] = ["/mcp", "/sse", "/messages", "/ws"];
 
 #[derive(Debug)]
