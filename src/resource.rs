@@ -60,13 +60,14 @@ pub struct Authorized {
     pub lease: StreamLease,
 }
 
-/// The caller of a request that was refused, though something may wait for what it says.
+/// The caller of a refused request, in which a pending request may find its answer.
 #[derive(Debug, Clone)]
 pub enum Unheard {
     /// The credential was valid before. Nothing may be done for this caller, except to report the refusal to pending
     /// requests.
     Unchecked(Arc<Caller>),
-    /// The credential is valid, and the request was refused at another replica. Of this caller, only answers are of use now.
+    /// The credential is valid, and the request was refused at another replica. Only this caller's answers are of use
+    /// now.
     Late(Arc<Caller>),
 }
 
@@ -86,11 +87,11 @@ pub struct MessagesReach {
     parent: ParentAudience,
 }
 
-/// The credential of a request to `/sse` opens the stream of HTTP+SSE, and nothing else (`OA-120`); as its extension.
+/// The credential of a request to `/sse` opens only the HTTP+SSE stream (`OA-120`); as its extension.
 #[derive(Debug, Clone, Copy)]
 pub struct OpensStreamAlone;
 
-/// The path of a request was `/`, and `/mcp` is meant; as its extension.
+/// The path of a request was `/`, meaning `/mcp`; as its extension.
 #[derive(Debug, Clone, Copy)]
 pub struct MeantMcp;
 
@@ -112,8 +113,8 @@ impl Gate {
 
     /// Handles a request for a protected endpoint: an authorized one goes to `handler` with its [`Authorized`]; any
     /// other gets 400, 401, 403, 429 or 503 with its challenge (`OA-106` to `OA-124`). `OPTIONS` gets 204 without
-    /// authentication; every response has CORS headers (`OA-23`, `OA-24`). No credential reaches the handler: in place
-    /// of an API key of the query, the request carries an `Arc<`[`MessageTicket`]`>`. Reads [`ClientIp`] from the
+    /// authentication; every response has CORS headers (`OA-23`, `OA-24`). The handler never sees a credential: in
+    /// place of an API key in the query, the request carries an `Arc<`[`MessageTicket`]`>`. Reads [`ClientIp`] from the
     /// request extensions.
     ///
     /// A request whose credential cannot be checked, since the database is away, is refused with 503. If the credential
@@ -169,7 +170,7 @@ impl Gate {
                 StatusCode::ACCEPTED.into_response()
             }
             Ok(verified) => {
-                // handlers have no use for credentials (OA-117); cookies are never read there (OA-25)
+                // handlers do not need credentials (OA-117), and never read cookies (OA-25)
                 request.headers_mut().remove(header::AUTHORIZATION);
                 request.headers_mut().remove(header::COOKIE);
                 if endpoint.binding == Binding::WebSocket {
@@ -215,7 +216,7 @@ impl Gate {
         }
     }
 
-    /// The credential as it was checked last.
+    /// The credential as last checked.
     fn remembered(&self, credential: &Credential) -> Option<Arc<VerifiedCredential>> {
         match credential {
             Credential::Header(presented) | Credential::Query(presented) => self.oauth.remembered(presented.expose()),
@@ -303,7 +304,7 @@ impl MessagesReach {
 // === impl ConnectionCredential ===
 
 impl ConnectionCredential {
-    /// True if it is still valid. False also if that cannot be found out.
+    /// True if it is still valid; false also if that cannot be checked.
     pub async fn is_valid(&self) -> bool {
         self.oauth.verify_again(&self.verified, self.from).await.is_ok()
     }
@@ -318,7 +319,7 @@ impl Authorized {
     }
 }
 
-/// Counts the connection of a request as its caller's; `false` if the caller's user has as many as one may have.
+/// Counts the connection of a request as its caller's; `false` if the caller's user has reached the maximum.
 fn has_place(request: &Request, caller: &Caller) -> bool {
     request.extensions().get::<ConnectionPlace>().is_none_or(|place| place.hold_for(&caller.user))
 }
@@ -388,9 +389,10 @@ fn admitted(verdict: EndpointVerdict, needed: impl FnOnce() -> Scopes) -> Result
     }
 }
 
-/// True if a credential opens the endpoint: a key `/sse`, and the others if direct use is allowed; a token its own (`OA-114`),
-/// and one for `/mcp` or `/mcp/{backend}` the `/sse` endpoint of the same servers, since old clients log in there without
-/// naming a resource. Where the operator says so, one for `/mcp` opens what is below too.
+/// True if a credential opens the endpoint. A key opens `/sse`, and the others if direct use is allowed. A token opens
+/// its own endpoint (`OA-114`), and a token for `/mcp` or `/mcp/{backend}` also the `/sse` endpoint of the same
+/// servers, since old clients log in there without naming a resource. If the operator allows it, a token for `/mcp`
+/// also opens the endpoints below.
 fn reaches(opens: &CredentialAccess, endpoint: &Endpoint, parent: impl FnOnce() -> ParentAudience) -> bool {
     match opens {
         CredentialAccess::Key(direct) => endpoint.binding == Binding::Sse || *direct == Direct::Allowed,
@@ -403,7 +405,7 @@ fn reaches(opens: &CredentialAccess, endpoint: &Endpoint, parent: impl FnOnce() 
     }
 }
 
-/// True for the request of a browser that opens a page: it wants HTML first. Clients accept events or JSON.
+/// True for a browser's request for a page: it prefers HTML. Clients accept events or JSON.
 fn is_visit(request: &Request) -> bool {
     let accept = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let accepts =
