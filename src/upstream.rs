@@ -79,7 +79,6 @@ impl Upstream {
         &self.0.access
     }
 
-    /// The connected accounts.
     pub fn connections(&self) -> &Connections {
         &self.0.connections
     }
@@ -105,7 +104,8 @@ impl Upstream {
         self.0.secrets.replace_servers(specs);
     }
 
-    /// Looks after tokens and secrets that end: announces deleted ones and revokes tokens, until `cancel`. Run it on the app's task tracker.
+    /// Handles ending tokens and secrets: announces deleted ones and revokes tokens, until `cancel`. Run it on the
+    /// app's task tracker.
     pub async fn watch(&self, cancel: CancellationToken) {
         let withdrawal = Withdrawal::new(self.0.context.clone(), Arc::clone(&self.0.servers), self.0.secrets.clone());
         withdrawal.run(cancel).await;

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::model::{AccessPage, BackendId, BackendSpec, SecretName, ServerAccess, ServerAuth, UserId};
 
-/// Sources of what servers need of a user.
+/// The stored values that servers need of a user.
 #[derive(Clone)]
 pub(super) struct AccessSources {
     pub(super) servers: Arc<ProtectedServers>,
@@ -17,7 +17,7 @@ pub(super) struct AccessSources {
     pub(super) secrets: UserSecrets,
 }
 
-/// The access that these sources give.
+/// Access with these sources.
 pub(super) fn server_access(context: &UpstreamContext, sources: &AccessSources) -> ServerAccess {
     let (of_users, of_gateway, of_pages) = (sources.clone(), Arc::clone(&sources.keepers), sources.clone());
     let pages = context.clone();

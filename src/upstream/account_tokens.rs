@@ -22,7 +22,7 @@ pub(super) struct AccountTokens {
     pub(super) source: TokenSource,
     pub(super) client: RegisteredClient,
     pub(super) tokens: SavedTokens,
-    /// The server's URL, and what it may name.
+    /// The server's URL, and the limits for URLs it may name.
     pub(super) server: (Url, DiscoveredNetwork),
 }
 
@@ -83,7 +83,7 @@ impl AccountTokens {
 // === impl StoredAccount ===
 
 impl StoredAccount {
-    /// The tokens of a user at a server; `None` if there are none for the server as it is configured.
+    /// The tokens of a user at a server; `None` if there are none for the server as configured.
     pub(super) async fn load(
         context: &UpstreamContext,
         (user, backend, server): (&UserId, &BackendId, &ProtectedServer),
@@ -95,7 +95,7 @@ impl StoredAccount {
         }
     }
 
-    /// The tokens of this row.
+    /// Opens the tokens in this row.
     pub(super) async fn open(context: &UpstreamContext, row: UpstreamTokenRow) -> Result<Self, UpstreamError> {
         let account = open(context, place(&row.user, &row.backend, &row.issuer), &row.sealed).await?;
         Ok(Self { account, row })
@@ -105,7 +105,7 @@ impl StoredAccount {
         self.account.tokens.access.secret().clone()
     }
 
-    /// True if a person has to log in before they are of use again.
+    /// True if they are useless until the person logs in again.
     pub(super) fn need_login(&self, context: &UpstreamContext) -> bool {
         self.account.tokens.need_login(context.now())
     }

@@ -9,7 +9,6 @@ use crate::{
     support::Timestamp,
 };
 
-/// The connected accounts.
 #[derive(Clone)]
 pub struct Connections {
     context: UpstreamContext,
@@ -19,9 +18,8 @@ pub struct Connections {
 /// A server where users log in, and the login of one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionView {
-    /// The server.
     pub backend: BackendId,
-    /// The login, if there is one.
+    /// The login, if any.
     pub login: Option<LoginView>,
 }
 
@@ -32,7 +30,7 @@ pub struct LoginView {
     pub issuer: String,
     /// The granted scopes, separated by spaces.
     pub scope: Option<String>,
-    /// Its time.
+    /// When it was made.
     pub connected: Timestamp,
 }
 
@@ -63,7 +61,7 @@ impl Connections {
         Ok(all)
     }
 
-    /// The login of these tokens, unless it is over.
+    /// The login with these tokens, unless it has ended.
     async fn login(&self, row: &UpstreamTokenRow) -> Result<Option<LoginView>, UpstreamError> {
         let stored = StoredAccount::open(&self.context, row.clone()).await?;
         let UpstreamTokenRow { issuer, scope, connected, .. } = row.clone();

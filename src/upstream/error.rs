@@ -13,7 +13,7 @@ pub enum UpstreamError {
     /// The server or its authorization server.
     #[error(transparent)]
     Login(#[from] LoginError),
-    /// The assertion that proves the gateway's identity cannot be signed.
+    /// The assertion of the gateway's identity cannot be signed.
     #[error("the assertion for the authorization server cannot be signed")]
     Assertion,
 }

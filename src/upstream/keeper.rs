@@ -28,9 +28,9 @@ use crate::{
 
 /// A rejected token up to this age counts as just issued: another would be rejected too.
 const JUST_ISSUED: Duration = Duration::from_secs(30);
-/// Time before a token that was just issued, and is rejected, is sent once more.
+/// A just issued token that is rejected is sent again after this.
 const REPEAT_AFTER: Duration = Duration::from_secs(1);
-/// Time before a refresh is tried again.
+/// Delay before a refresh is retried.
 const RETRY: Duration = Duration::from_mins(1);
 
 pub(super) struct Keeper {
@@ -39,7 +39,7 @@ pub(super) struct Keeper {
     pub(super) state: std::sync::Arc<KeeperState>,
 }
 
-/// State that all keepers of the same tokens share.
+/// State shared by all keepers of the same tokens.
 pub(super) struct KeeperState {
     user: UserId,
     backend: BackendId,
@@ -59,7 +59,7 @@ impl KeeperState {
         Self { user, backend, refreshing, logins, wanted: Mutex::default(), repeated: Mutex::default() }
     }
 
-    /// The scopes that the server has asked for in addition to the token's, with the token's.
+    /// The scopes the server has asked for beyond the token's, with the token's.
     pub(super) fn wanted(&self) -> Option<String> {
         self.wanted.lock().clone()
     }
@@ -70,7 +70,7 @@ impl KeeperState {
         self.logins.send_modify(|logins| *logins += 1);
     }
 
-    /// True if a token that has just been issued is sent once more: the first in a while.
+    /// True if a just issued token should be sent again: only once in a while.
     fn repeats(&self, now: Timestamp) -> bool {
         let mut repeated = self.repeated.lock();
         let is_first = repeated.is_none_or(|at| now.since(at) >= JUST_ISSUED);
@@ -136,7 +136,7 @@ impl Keeper {
         }
         let is_just_issued = now.since(tokens.issued) < JUST_ISSUED && !tokens.is_over(now);
         if is_just_issued && self.state.repeats(now) {
-            // the server may not know of it yet
+            // the server may not know it yet
             sleep(REPEAT_AFTER).await;
             return Ok(());
         }
@@ -167,8 +167,8 @@ impl Keeper {
         RenewalError::LoginRequired(format!("{backend} asks for {named} of the user"))
     }
 
-    /// True if the server names the authorization server of the login no more, unless the operator names it. What cannot be
-    /// fetched proves nothing. The tokens stay: the server may come back to it.
+    /// True if the server no longer names the authorization server of the login, unless the operator names it. A failed
+    /// fetch proves nothing. The tokens stay, since the server may return to it.
     async fn has_left(&self, stored: &StoredAccount, challenge: &BearerChallenge) -> bool {
         let (issuer, (_, settings)) = (&stored.account.source.issuer, self.server.target());
         if settings.issuer.is_some() {

@@ -33,7 +33,7 @@ pub(super) fn is_signed(issuer: &str, client_id: &str) -> bool {
     name.is_some_and(|name| name.ends_with(SIGNED) && !name.ends_with(PUBLIC))
 }
 
-/// The document of this name, whether there is such a server or not.
+/// The document of this name, even if there is no such server.
 pub(super) fn document(issuer: &str, file: &str) -> Option<Value> {
     let (name, method) = match file.strip_suffix(PUBLIC) {
         Some(name) => (name, "none"),

@@ -44,7 +44,7 @@ impl ProtectedServers {
         self.generation.send_modify(|generation| *generation += 1);
     }
 
-    /// Notices replacements, the first time at once.
+    /// Reports replacements, the first time at once.
     pub(super) fn generations(&self) -> watch::Receiver<u64> {
         let mut generations = self.generation.subscribe();
         generations.mark_changed();
@@ -65,7 +65,7 @@ impl ProtectedServers {
 // === impl ProtectedServer ===
 
 impl ProtectedServer {
-    /// The client for requests to it and what it names.
+    /// The client for requests to it and to URLs it names.
     pub(super) fn http(&self, context: &UpstreamContext) -> Result<OAuthHttp, LoginError> {
         let HttpSpec { url, headers, network, .. } = &self.transport;
         let issuer = self.client.settings.issuer.as_deref();
@@ -73,7 +73,7 @@ impl ProtectedServer {
         context.http(url, self.client.network).of_server(transport)
     }
 
-    /// True if stored tokens are for it, as it is configured now.
+    /// True if stored tokens are for it as configured now.
     pub(super) fn takes(&self, row: &UpstreamTokenRow) -> bool {
         row.server == self.digest && fits(self.target(), &row.issuer, row.resource.as_deref())
     }
@@ -83,7 +83,7 @@ impl ProtectedServer {
         (&self.url, &self.client.settings)
     }
 
-    /// The server of this configuration; `None` if its users log in nowhere.
+    /// The server of this configuration; `None` if users do not log in there.
     pub(super) fn of(spec: &BackendSpec) -> Option<Self> {
         match &spec.auth {
             ServerAuth::User(client) => Self::with(spec, client),

@@ -15,7 +15,6 @@ type Sign = dyn Fn(&Value) -> Option<Secret> + Send + Sync;
 // === impl SignAssertion ===
 
 impl SignAssertion {
-    /// Signs by `sign`.
     pub fn new(sign: impl Fn(&Value) -> Option<Secret> + Send + Sync + 'static) -> Self {
         Self(Arc::new(sign))
     }

@@ -22,7 +22,7 @@ struct Ticket {
     expires: i64,
 }
 
-/// A ticket that cannot be used.
+/// Why a ticket cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TicketRefusal {
     /// It is for another user.
@@ -41,7 +41,7 @@ pub(super) fn address(context: &UpstreamContext, user: &UserId, backend: &Backen
     format!("{page}?t={}", sealed.expect("far below the 256 GiB of the cipher"))
 }
 
-/// The scopes of a ticket for this user and server. One for an earlier user of this name has lapsed.
+/// The scopes of a ticket for this user and server. A ticket for an earlier user of this name has expired.
 pub(super) async fn read(
     context: &UpstreamContext,
     user: &UserId,

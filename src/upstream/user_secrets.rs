@@ -24,14 +24,13 @@ use crate::{
 #[derive(Clone)]
 pub struct UserSecrets {
     context: UpstreamContext,
-    /// The names that each server needs; servers that need none are not there.
+    /// The names that each server needs; servers that need none are left out.
     needed: Arc<RwLock<BTreeMap<BackendId, BTreeSet<SecretName>>>>,
 }
 
 /// A secret as its user sees it: never its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretView {
-    /// Its name.
     pub name: SecretName,
     /// The servers that need it.
     pub servers: Vec<BackendId>,
@@ -90,8 +89,8 @@ impl UserSecrets {
         self.needed.read().contains_key(backend)
     }
 
-    /// Stores a secret of the user in place of an earlier one. What runs with that one is started anew. The same value again
-    /// changes nothing, also if both come at once, as from a button that is pressed twice.
+    /// Stores a secret of the user in place of an earlier one, and restarts connections that use it. The same value
+    /// again changes nothing, even if both come at once, as when a button is pressed twice.
     ///
     /// # Errors
     ///
