@@ -1,4 +1,4 @@
-//! Metadata of a provider (OpenID Connect Discovery 1.0): what an OAuth client reads of it, and the rest that a login
+//! Metadata of a provider (OpenID Connect Discovery 1.0): the part every OAuth client reads, and the rest that a login
 //! needs.
 
 use serde_json::Value;

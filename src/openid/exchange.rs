@@ -22,7 +22,7 @@ pub(super) struct ProviderTokens {
     pub(super) access: Secret,
     pub(super) refresh: Option<Secret>,
     pub(super) id_token: Option<Secret>,
-    /// Life of the refresh token, if the provider says it.
+    /// Life of the refresh token, if the provider states it.
     pub(super) refresh_life: Option<Duration>,
 }
 
@@ -75,7 +75,7 @@ impl ProviderClient<'_> {
         Ok(issued.into())
     }
 
-    /// Uses a refresh token; the response has another one if that is to be used next.
+    /// Uses a refresh token; the response may have another one for the next time.
     pub(super) async fn refresh(&self, token: &Secret) -> Result<ProviderTokens, OpenIdError> {
         let (client, http, token) = (self.client(), self.http(), KeptSecret::new(token.expose()));
         let old = SavedTokens {

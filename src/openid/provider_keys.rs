@@ -16,8 +16,8 @@ struct ProviderKey {
 }
 
 impl ProviderKeys {
-    /// Reads a key set, leaving out keys of unknown types, encryption keys, and symmetric keys, which are no secret
-    /// once published.
+    /// Reads a key set, leaving out keys of unknown types, encryption keys, and symmetric keys, since published keys
+    /// are not secret.
     pub(super) fn read(document: &[u8]) -> Result<Self, String> {
         let document: Value =
             serde_json::from_slice(document).map_err(|error| format!("the keys cannot be read: {error}"))?;

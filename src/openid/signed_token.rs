@@ -17,7 +17,7 @@ pub(crate) struct TokenHead {
     pub(crate) kind: Option<String>,
 }
 
-/// A JOSE header. Keys that it brings along (`jwk`, `jku`, `x5u`) are not looked at.
+/// A JOSE header. Keys that it carries (`jwk`, `jku`, `x5u`) are ignored.
 #[derive(Deserialize)]
 struct JoseHeader {
     alg: String,
