@@ -11,7 +11,7 @@ use crate::model::ClockDifference;
 
 /// From this difference to the database's clock on, the log reports it.
 const NOTICED: Duration = Duration::from_secs(1);
-/// Difference with which a clock is wrong.
+/// A clock this far off is wrong.
 const WRONG: Duration = Duration::from_mins(1);
 /// For this long another replica's clock has to contradict this one: when the database's clock moves, each replica
 /// notices and reports it with its next renewal.
@@ -19,20 +19,20 @@ const CONFIRMED_AFTER: Duration = Duration::from_secs(3);
 /// Interval between lines of the log about the same difference.
 const LOGGED_EVERY: Duration = Duration::from_mins(10);
 
-/// The clocks, as far as this replica knows them.
+/// The clocks known to this replica.
 #[derive(Debug, Default)]
 pub(super) struct Clocks(Mutex<KnownClocks>);
 
 #[derive(Debug, Default)]
 struct KnownClocks {
     own: Option<ClockDifference>,
-    /// Since when the clock of another replica speaks against this one.
+    /// Since when another replica's clock contradicts this one.
     contradicted: Option<Instant>,
     /// The last logged difference, and when it was logged.
     told: Option<(ClockDifference, Instant)>,
 }
 
-/// A clock with which a replica does not join.
+/// A clock that keeps a replica from joining.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the clock of this machine is {0} the database's: set the clocks of both machines (with NTP), and start again; with \
@@ -50,7 +50,7 @@ impl Clocks {
         if own.size() > WRONG && is_alone_with_it { Err(WrongClock(own)) } else { Ok(()) }
     }
 
-    /// Notes the difference that a renewal has measured, too small by at most `uncertainty`.
+    /// Notes the difference measured by a renewal, too small by at most `uncertainty`.
     pub(super) fn measured(&self, raw: ClockDifference, uncertainty: Duration) {
         let own = raw.at_least(uncertainty);
         metrics::gauge!("lockkeeper_clock_difference_seconds").set(own.as_seconds());
@@ -68,7 +68,7 @@ impl Clocks {
         }
     }
 
-    /// Compares it with the clocks of the other replicas, as they were at their last renewals.
+    /// Compares it with the other replicas' clocks at their last renewals.
     pub(super) fn compare(&self, others: &[ClockDifference]) {
         let mut state = self.0.lock();
         let Some(own) = state.own else { return };
@@ -85,7 +85,7 @@ impl Clocks {
         }
     }
 
-    /// The difference of a clock that is wrong.
+    /// The difference of this clock, if it is wrong.
     pub(super) fn wrong(&self) -> Option<ClockDifference> {
         let state = self.0.lock();
         let is_confirmed = state.contradicted.is_some_and(|since| since.elapsed() >= CONFIRMED_AFTER);
@@ -93,7 +93,7 @@ impl Clocks {
     }
 }
 
-/// True if this clock is wrong, and another one is right and shows another time.
+/// True if this clock is wrong, and another one is right and differs from it.
 fn is_contradicted(own: ClockDifference, others: &[ClockDifference]) -> bool {
     let contradicts = |other: &ClockDifference| other.size() <= WRONG && other.between(own) > WRONG;
     own.size() > WRONG && others.iter().any(contradicts)

@@ -31,10 +31,10 @@ const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(3), Duration::from_
 /// Sent data, or a probe, may stay unacknowledged for at most this long (RFC 5482). Replicas always read requests.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(6);
-/// What follows the number of a replica in the host of [`uri`].
+/// Suffix after the number of a replica in the host of [`uri`].
 const DOMAIN: &str = ".replica";
 
-/// Connects to the replicas that the hosts of URIs name. Cheap to clone.
+/// Connects to the replicas named by the hosts of URIs. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct PeerConnector(pub(super) Membership);
 

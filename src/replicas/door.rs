@@ -34,7 +34,7 @@ use crate::{
     model::RequestPlace,
 };
 
-/// Maximum time of TLS and of the look at the key.
+/// Maximum time for TLS and the check of the key.
 const OPENING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval between lines of the log about connections with unknown keys.
 const STRANGERS_LOGGED_EVERY: Duration = Duration::from_mins(1);
@@ -54,7 +54,7 @@ struct Entrance {
     strangers: Arc<Strangers>,
 }
 
-/// Connections with unknown keys. All together cause one line of the log in a minute, which counts them.
+/// Connections with unknown keys. The log gets one line a minute with their number.
 #[derive(Debug, Default)]
 struct Strangers(Mutex<StrangersState>);
 
@@ -65,10 +65,10 @@ struct StrangersState {
     logged: Option<Instant>,
 }
 
-/// A connection: TLS begins where the connection is served.
+/// A connection. TLS begins where the connection is served.
 pub enum PeerStream {
     Accepted(AcceptedPeer),
-    /// TLS, and the look at the key.
+    /// TLS, and the check of the key.
     Opening(BoxFuture<'static, io::Result<TlsStream<TcpStream>>>),
     Open(Box<TlsStream<TcpStream>>),
     /// From a stranger, or TLS failed.
@@ -206,7 +206,7 @@ impl<S: Serve> Service<Request> for CarriedRequests<S> {
     }
 
     fn call(&mut self, mut request: Request) -> S::Future {
-        // the client's, and not the other replica's
+        // the client's, not the other replica's
         let from = request.headers_mut().remove(CLIENT_IP).and_then(|ip| ip.to_str().ok()?.parse::<IpAddr>().ok());
         if let Some(from) = from {
             request.extensions_mut().insert(ConnectInfo(SocketAddr::new(from, 0)));

@@ -21,7 +21,7 @@ pub(super) struct FencedBody {
     fence: Fence,
     /// Held until the answer has ended.
     _running: Option<TaskTrackerToken>,
-    /// A part that waits for the fence, and the wait.
+    /// A part waiting for the fence, and its wait.
     held: Option<(BodyPart, BoxFuture<'static, ()>)>,
 }
 

@@ -34,7 +34,7 @@ pub(super) struct ReplicaIdentity {
     provider: Arc<CryptoProvider>,
 }
 
-/// The key of this replica cannot be used.
+/// Why the key of this replica cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// No key was generated.
@@ -45,7 +45,7 @@ pub enum IdentityError {
     Tls(#[from] Error),
 }
 
-/// Accepts one key of a server, or any key of a client, whose proof is checked: who is known is decided with the store.
+/// Accepts one key of a server, or any key of a client, after checking the proof: the store decides who is known.
 #[derive(Debug)]
 struct RawKeyVerifier {
     /// The `SubjectPublicKeyInfo` of the server; `None` for clients.
@@ -81,7 +81,7 @@ impl ReplicaIdentity {
         Ok(Arc::new(tls))
     }
 
-    /// TLS for the other replicas. Whose key they show has to be checked afterwards.
+    /// TLS for the other replicas. Check afterwards whose key they show.
     pub(super) fn acceptor(&self) -> Result<Arc<ServerConfig>, Error> {
         let tls = ServerConfig::builder_with_provider(Arc::clone(&self.provider)).with_protocol_versions(&[&TLS13])?;
         let shown = Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::clone(&self.key)));

@@ -36,7 +36,7 @@ const MAX_LATE_BODY: (usize, Duration) = (256 * 1024, Duration::from_secs(5));
 pub(super) struct LateAnswers {
     membership: Membership,
     carrier: Carrier,
-    /// The number that waits, by address.
+    /// The number of waiting messages, by address.
     waiting: Arc<Mutex<HashMap<IpAddr, usize>>>,
     tasks: TaskTracker,
     end: CancellationToken,
@@ -52,7 +52,7 @@ impl LateAnswers {
         Self { membership, carrier, waiting: Arc::default(), tasks: TaskTracker::new(), end }
     }
 
-    /// Keeps a message for this replica, if there is room.
+    /// Keeps a message for this replica, within the limits.
     pub(super) fn keep(&self, to: ReplicaNumber, parts: &Parts, body: Body) {
         if parts.method != Method::POST {
             return;
@@ -84,7 +84,7 @@ impl LateAnswers {
         let until = Instant::now() + KEPT_FOR;
         while Instant::now() < until {
             sleep(RETRIED_EVERY).await;
-            // what waited there ended with it
+            // requests waiting there ended with it
             let Some(peer) = self.membership.known(to) else { return };
             if let Carried::Answered(_) = self.carrier.carry((to, &peer), &mut parts, body.clone().into()).await {
                 return;

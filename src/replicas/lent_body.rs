@@ -14,15 +14,14 @@ use parking_lot::Mutex;
 
 use crate::support::{Account, memory::Charge};
 
-/// A body on its way. A copy of what was sent of it is kept at the expense of the address that it came from, as long as
-/// there is memory for that.
+/// A body in transit. A copy of the sent part is kept at the expense of its client address, as long as there is memory.
 pub(super) struct LentBody(Arc<Mutex<Lent>>);
 
 /// The claim to the body.
 pub(super) struct BodyOwner(Arc<Mutex<Lent>>);
 
 struct Lent {
-    /// `None`: there was no memory for it.
+    /// `None` if there was no memory for it.
     sent: Option<(Vec<Bytes>, Charge)>,
     rest: Body,
 }

@@ -28,24 +28,24 @@ use crate::{
     support::{Clock, Fence},
 };
 
-/// The lease of a replica, after which another may have what it owns.
+/// The lease of a replica, after which another may take over what it owns.
 pub(super) const LEASE: Duration = Duration::from_secs(6);
 /// Interval of renewals, and of looks at the others.
 pub(super) const RENEWED_EVERY: Duration = Duration::from_millis(1_500);
-/// Maximum time of one renewal: a connection that hangs must not cost the lease.
+/// Maximum time of one renewal, so that a hanging connection does not cost the lease.
 const RENEWAL_TIMEOUT: Duration = Duration::from_secs(2);
 /// This replica stops this long before the end of its lease, for messages in transit.
 const MARGIN: Duration = Duration::from_millis(500);
 /// After a replica left, its last messages may arrive for this long. It keeps its connections open for longer.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
-/// Time without a renewal after which a replica has missed one, and is about to miss another. What is sent to it would
-/// perhaps never be answered.
+/// After this time without a renewal, a replica has missed one, and is about to miss another. Messages to it might
+/// never be answered.
 const LATE: Duration = Duration::from_secs(3);
-/// Maximum time to find out if this replica was deposed, after a renewal that failed.
+/// Maximum time to find out whether this replica was deposed, after a failed renewal.
 const REGARD_TIMEOUT: Duration = Duration::from_millis(500);
-/// Minimum interval of looks at the store for a replica that is not known yet.
+/// Minimum interval of looks at the store for an unknown replica.
 const LOOKED_UP_EVERY: Duration = Duration::from_millis(200);
-/// The same for unknown keys, all together: anybody who reaches the address for replicas can show some.
+/// The same for all unknown keys together: anyone who can reach the address for replicas can present some.
 const KEYS_LOOKED_UP_EVERY: Duration = Duration::from_secs(1);
 
 /// This replica and the others. Cheap to clone.
@@ -59,7 +59,7 @@ struct Inner {
     identity: ReplicaIdentity,
     fence: Fence,
     peers: ArcSwap<Peers>,
-    /// Those whose rows cannot be used. They are deposed when their lease is over.
+    /// Replicas with unusable rows. They are deposed when their lease is over.
     left_out: Mutex<BTreeSet<ReplicaNumber>>,
     home: Home,
     clocks: Clocks,
@@ -77,7 +77,7 @@ struct LeaseWatch {
     looked: Instant,
     /// When the last successful read was.
     read: Instant,
-    /// The last renewal of each, and since when it is the last.
+    /// The last renewal of each, and when this replica first saw it.
     leases: BTreeMap<ReplicaNumber, (LeaseRenewal, Instant)>,
 }
 
@@ -86,7 +86,7 @@ pub(super) struct Peer {
     pub(super) address: ReplicaAddress,
     pub(super) tls: Arc<ClientConfig>,
     public_key: Vec<u8>,
-    /// It has missed two renewals of its lease.
+    /// Set when it has missed two renewals of its lease.
     is_late: AtomicBool,
     /// Cancelled when it has left or was deposed.
     gone: CancellationToken,
@@ -97,7 +97,7 @@ pub(super) struct Peer {
 #[error("the lease of this replica ended and others have its sessions: it stops, to be started anew")]
 pub struct Deposed;
 
-/// A replica that cannot join.
+/// Why a replica cannot join.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
     #[error(transparent)]
@@ -121,7 +121,7 @@ pub enum Unready {
 // === impl Peer ===
 
 impl Peer {
-    /// True if it has missed two renewals of its lease: it may be about to lose it.
+    /// True if it has missed two renewals and may be about to lose its lease.
     pub(super) fn is_late(&self) -> bool {
         self.is_late.load(Ordering::Relaxed)
     }
@@ -139,7 +139,8 @@ impl Peer {
 // === impl Membership ===
 
 impl Membership {
-    /// Joins the replicas of the store under this address, and is their home if none is and these endpoints need one.
+    /// Joins the replicas of the store under this address, and becomes their home if there is none and these endpoints
+    /// need one.
     pub(super) async fn join(
         (storage, clock): (Storage, Arc<dyn Clock>),
         address: &ReplicaAddress,
@@ -207,7 +208,7 @@ impl Membership {
     pub(super) async fn keep(&self, stop: &CancellationToken) -> Result<(), Deposed> {
         let mut rounds = interval(RENEWED_EVERY);
         rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // what this replica has renewed without interruption since; others may still be about to
+        // this replica has renewed without interruption since; others may still be about to
         let mut renewed_since: Option<Instant> = None;
         while stop.run_until_cancelled(rounds.tick()).await.is_some() {
             let before = Instant::now();
@@ -242,7 +243,7 @@ impl Membership {
         Ok(true)
     }
 
-    /// After a renewal that failed: a database that takes no writes may still tell that others have deposed this replica.
+    /// After a failed renewal: a database that accepts no writes may still show that others have deposed this replica.
     async fn still_there(&self) -> Result<(), Deposed> {
         let regard = async { self.0.storage.replicas().is_there(self.0.number).await };
         match timeout(REGARD_TIMEOUT, regard).await {
@@ -258,7 +259,7 @@ impl Membership {
         }
     }
 
-    /// True if other replicas were there at the last look.
+    /// True if there were other replicas at the last look.
     pub(super) fn has_others(&self) -> bool {
         !self.0.peers.load().is_empty()
     }
@@ -273,7 +274,7 @@ impl Membership {
         if let Some(peer) = self.known(number) {
             return Some(peer);
         }
-        // those before this one were there when it joined
+        // lower numbers were already there when this replica joined
         if number > self.0.number {
             self.look_again().await;
         }
@@ -290,7 +291,7 @@ impl Membership {
         is_known()
     }
 
-    /// Looks for an unknown key, or waits for a look that began later than this.
+    /// Looks for an unknown key, or waits for a look that begins after this call.
     async fn look_for_key(&self) {
         let asked = Instant::now();
         let mut looked = self.0.looked_for_key.lock().await;
@@ -328,7 +329,7 @@ impl Membership {
         self.0.looked_for_key.lock().await.unwrap()
     }
 
-    /// Looks, or waits for a look that began later than this.
+    /// Looks, or waits for a look that begins after this call.
     pub(super) async fn look_again(&self) {
         let asked = Instant::now();
         let mut watch = self.0.watch.lock().await;
@@ -343,12 +344,12 @@ impl Membership {
         }
     }
 
-    /// Reads who the others are, and returns those whose lease is over.
+    /// Reads the other replicas, and returns the ones whose lease is over.
     async fn look(&self) -> Result<Vec<(ReplicaNumber, LeaseRenewal)>, StorageError> {
         self.read(&mut *self.0.watch.lock().await).await
     }
 
-    /// The same, one after the other: what was read first must not replace what was read later.
+    /// The same, one after the other, so that older reads cannot replace newer ones.
     async fn read(&self, watch: &mut LeaseWatch) -> Result<Vec<(ReplicaNumber, LeaseRenewal)>, StorageError> {
         watch.looked = Instant::now();
         let rows = self.0.storage.replicas().list().await?;
@@ -436,8 +437,8 @@ impl Membership {
 // === impl LeaseWatch ===
 
 impl LeaseWatch {
-    /// Notes what a look has found. After a time without one all begin anew: they may be about to renew their leases, as this
-    /// replica was.
+    /// Notes the result of a look. After a time without one, all leases start over: the others may be about to renew
+    /// theirs, as this replica was.
     fn note<'a>(&mut self, rows: impl Iterator<Item = &'a ReplicaRow>) {
         let now = Instant::now();
         let before = if now - self.read < LATE { std::mem::take(&mut self.leases) } else { BTreeMap::new() };
@@ -452,7 +453,7 @@ impl LeaseWatch {
     }
 }
 
-/// Refuses to join with a clock that is wrong.
+/// Refuses to join with a wrong clock.
 async fn check_clock(storage: &Storage, clock: &dyn Clock) -> Result<(), JoinError> {
     let (before, shown) = (Instant::now(), clock.now());
     let database = storage.replicas().clock().await?;
