@@ -32,7 +32,7 @@ const CLOCK_TOLERANCE: Duration = Duration::from_mins(1);
 pub(super) struct AcmeHttp {
     client: OpenClient,
     clock: Arc<dyn Clock>,
-    /// The pause that the last refusal asked for.
+    /// The pause requested by the last refusal.
     pause: Arc<Mutex<Option<Duration>>>,
     clock_compared: Arc<AtomicBool>,
 }
@@ -42,7 +42,7 @@ impl AcmeHttp {
         Self { client, clock, pause: Arc::default(), clock_compared: Arc::default() }
     }
 
-    /// The pause that the last refusal asked for.
+    /// The pause requested by the last refusal.
     pub(super) fn take_pause(&self) -> Option<Duration> {
         self.pause.lock().take()
     }

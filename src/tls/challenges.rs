@@ -13,7 +13,7 @@ use rustls::{
 
 use crate::{storage::ChallengeRow, support::Digest};
 
-/// The answers of now: a few while an order runs, and none otherwise.
+/// The present answers: a few while an order runs, and none otherwise.
 #[derive(Debug, Default)]
 pub(super) struct ChallengeAnswers(RwLock<Vec<ChallengeAnswer>>);
 
@@ -24,7 +24,7 @@ struct ChallengeAnswer {
 }
 
 impl ChallengeAnswers {
-    /// Answers these from now on.
+    /// Answers with these from now on.
     pub(super) fn replace(&self, rows: Vec<ChallengeRow>) {
         if self.0.read().iter().map(|answer| &answer.row).eq(&rows) {
             return;
