@@ -9,10 +9,10 @@
 //! which only the operator makes. Each request is first charged to a [`FetchBudget`], which limits what one stranger
 //! can have the gateway do.
 //!
-//! Documents that are read again and again are [`Documents`]: kept as their hosts say, asked for once at a time.
+//! Documents that are read repeatedly are [`Documents`]: kept as long as their hosts say, with one request at a time.
 //!
-//! What the operator, or the person who runs this program, chose needs no guard: [`OpenClient`], over the connector that
-//! requests to servers use too.
+//! URLs chosen by the operator, or by the person who runs this program, need no guard: [`OpenClient`], over the same
+//! connector as requests to servers.
 //!
 //! [`FetchError`] is for the log. A stranger who could read it would have a port scanner inside this network.
 

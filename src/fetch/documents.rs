@@ -46,12 +46,11 @@ struct Shelf<T> {
     under_way: Mutex<HashMap<Url, WeakShared<Reading<T>>>>,
 }
 
-/// Reads a document that its URL named; the error is the reason why it is invalid.
+/// Reads a document from its URL; the error is the reason why it is invalid.
 pub type DocumentReader<T> = Box<dyn Fn(&Url, &[u8]) -> Result<T, String> + Send + Sync>;
 
 type Reading<T> = Pin<Box<dyn Future<Output = Result<FetchedDocument<T>, DocumentError>> + Send>>;
 
-/// A valid document.
 #[derive(Debug)]
 pub struct FetchedDocument<T> {
     /// Its content.
@@ -68,10 +67,10 @@ struct Kept<T> {
     retry: Timestamp,
 }
 
-/// Reason why there is no document. As [`FetchError`], for the log.
+/// Why there is no document. As [`FetchError`], for the log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DocumentError {
-    /// Too many documents were asked for.
+    /// Too many documents were requested.
     #[error("too many documents were asked for; the next request is possible in {:?}", .0.wait)]
     Limited(FetchLimit),
     /// There is no response.
@@ -100,11 +99,11 @@ impl<T: Send + Sync + 'static> Documents<T> {
         Self(Arc::new(Shelf { fetcher, rules, budget, clock, reader, kept, under_way: Mutex::default() }))
     }
 
-    /// The document at `url`, no older than its host allows.
+    /// The document at `url`, not older than its host allows.
     ///
     /// # Errors
     ///
-    /// As [`DocumentError`] says. A request is charged to `source`, if a stranger caused it and the document was not valid
+    /// See [`DocumentError`]. A request is charged to `source`, if a stranger caused it and the document was not valid
     /// before.
     pub async fn read(&self, url: &Url, source: Option<ClientIp>) -> Result<FetchedDocument<T>, DocumentError> {
         let now = self.0.clock.now();
@@ -114,7 +113,7 @@ impl<T: Send + Sync + 'static> Documents<T> {
         self.reading(url, source, now)?.await
     }
 
-    /// As [`Self::read`], but if that fails, a copy that was confirmed at most `tolerance` ago.
+    /// As [`Self::read`], but on failure, a copy confirmed at most `tolerance` ago.
     ///
     /// # Errors
     ///
@@ -159,7 +158,7 @@ impl<T: Send + Sync + 'static> Documents<T> {
         }
     }
 
-    /// Adds a copy that was kept elsewhere, unless there is one. It counts as stale.
+    /// Adds a copy kept elsewhere, unless there already is one. It counts as stale.
     pub fn remember(&self, url: &Url, content: T, confirmed: Timestamp) {
         if !self.0.kept.contains_key(url) {
             let document = FetchedDocument { content: Arc::new(content), confirmed };

@@ -37,8 +37,8 @@ pub enum EgressFault {
 // === impl Fetcher ===
 
 impl Fetcher {
-    /// The fault of this gateway's own network, as far as names and routes tell. It is judged by `hosts`, which no stranger
-    /// chose: their names are looked up, and nothing is sent to them.
+    /// The fault of this gateway's own network, as shown by names and routes. It is judged by `hosts`, which no
+    /// stranger chose: their names are looked up, and nothing is sent to them.
     pub async fn own_fault(&self, hosts: &[String]) -> Option<EgressFault> {
         if hosts.is_empty() || self.names == EgressNames::ByProxy {
             return None;
@@ -59,8 +59,8 @@ impl Fetcher {
     }
 }
 
-/// The fault of this gateway's own network behind a failure of the proxy to connect to `url`. A refusal may be about the
-/// host, so it counts only for `hosts`, which no stranger chose.
+/// The fault of this gateway's own network behind a failure of the proxy to connect to `url`. A refusal may be due to
+/// the host, so it counts only for `hosts`, which no stranger chose.
 pub fn own_proxy_fault(url: &Url, failure: &ProxyFailure, hosts: &[String]) -> Option<EgressFault> {
     let is_own = match failure {
         ProxyFailure::Unreachable(_) | ProxyFailure::NotHttp | ProxyFailure::Refused(PROXY_AUTHENTICATION_REQUIRED) => {

@@ -14,13 +14,13 @@ pub enum FetchError {
     /// This machine has no route to any of its addresses.
     #[error("the host cannot be reached: {0}")]
     NoRoute(String),
-    /// The operator's proxy makes no connection to it.
+    /// The operator's proxy does not connect to it.
     #[error("the host cannot be reached: {0}")]
     Proxy(ProxyFailure),
     /// Nothing listens there, or its certificate is wrong. No request was sent.
     #[error("the host cannot be reached: {0}")]
     Unreachable(String),
-    /// The connection broke, or what came is not HTTP. The request may have been processed.
+    /// The connection broke, or the answer is not HTTP. The request may have been processed.
     #[error("the host did not answer in HTTP: {0}")]
     Broken(String),
     /// The body is longer than the rules allow.
@@ -29,7 +29,7 @@ pub enum FetchError {
     /// The response was not complete in time.
     #[error("the answer was not complete after {0:?}")]
     TooSlow(Duration),
-    /// Too many requests are under way.
+    /// Too many requests are in progress.
     #[error("too many requests to other hosts are under way")]
     Busy,
 }
@@ -79,7 +79,7 @@ pub enum RefusedUrl {
     /// The host has an address that is not public.
     #[error("its host has an address that is not public")]
     Address,
-    /// The guard sees no addresses, and the host is no name below a known public suffix.
+    /// The guard sees no addresses, and the host is not below a known public suffix.
     #[error(
         "its host is no name below a known public suffix: only such names pass while `egress_proxy_resolves` or \
          `fake_ip_resolver` is on"

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::model::EgressProxy;
 
-/// Maximum time to connect to the proxy: less than to connect to the host, so that the failure is known as the proxy's.
+/// Maximum time to connect to the proxy: shorter than for the host, so that the failure is attributed to the proxy.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Maximum size of the head of the proxy's answer, in bytes.
 const MAX_HEAD: usize = 8 * 1024;
@@ -114,7 +114,7 @@ impl Network for ProxiedNetwork {
 async fn read_status(stream: &mut dyn NetworkStream) -> Result<u16, ProxyFailure> {
     let not_http = || ProxyFailure::NotHttp;
     let mut head = Vec::new();
-    // a byte at a time: what follows the head is the host's
+    // a byte at a time, since everything after the head is the host's
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() == MAX_HEAD {
             return Err(not_http());

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use url::{Url, form_urlencoded};
 
-/// A request. It says `Accept: application/json`, and carries no cookies.
+/// A request. It has `Accept: application/json`, and no cookies.
 #[derive(Debug, Clone)]
 pub struct FetchRequest {
     pub(super) method: Method,

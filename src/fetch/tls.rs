@@ -1,4 +1,4 @@
-//! TLS toward other hosts: which authorities are trusted, and which certificate is shown.
+//! TLS toward other hosts: the trusted authorities, and the certificate to present.
 
 use std::{io, sync::Arc};
 
@@ -94,7 +94,7 @@ impl Authorities {
 
     /// # Errors
     ///
-    /// If there are no authorities: the certificate is refused, and they are looked for again at the next one.
+    /// If there are no authorities: the certificate is refused, and they are searched again for the next one.
     fn verifier(&self) -> Result<Arc<Verifier>, rustls::Error> {
         let mut loaded = self.verifier.lock();
         if let Some(verifier) = &*loaded {
@@ -126,7 +126,7 @@ impl ServerCertVerifier for Authorities {
             let verifier = self.verifier()?;
             return verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         }
-        // a pin: that the server has its key is proven by its signature, and nothing else counts
+        // a pin: the signature proves that the server has its key, and nothing else counts
         let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
         if end(end_entity).is_some_and(|end| end.as_seconds() < now) {
             tracing::warn!(server = %server_name.to_str(), "the certificate in the file of authorities, which the server shows, has expired");
