@@ -1,7 +1,7 @@
-//! A queue for one reader, bounded in messages and bytes, whose content is charged to one account. Writers never wait: what
-//! does not fit is returned to them.
+//! A queue for one reader, bounded in messages and bytes, whose content is charged to one account. Writers never wait:
+//! they get back what does not fit.
 //!
-//! Most queues have a single item, the last. It has its own place, so nothing is allocated for others.
+//! Most queues have a single item, the last. It has its own place, so such a queue allocates nothing.
 
 use std::{
     collections::VecDeque,
@@ -44,19 +44,18 @@ pub struct QueueSender<T: Queued>(Arc<Mutex<Content<T>>>);
 pub struct QueueReceiver<T: Queued>(Arc<Mutex<Content<T>>>);
 
 struct Content<T> {
-    /// With the bytes that are charged for each.
+    /// Each with its charged bytes.
     items: VecDeque<(T, usize)>,
     last: Option<(T, usize)>,
     bounds: Bounds,
     charge: Charge,
     listed: Option<Listed>,
     senders: usize,
-    /// True if nothing may be added any more.
+    /// True if nothing more may be added.
     is_closed: bool,
     reader: Option<Waker>,
 }
 
-/// Creates both sides.
 pub fn byte_queue<T: Queued>(bounds: Bounds, account: Account) -> (QueueSender<T>, QueueReceiver<T>) {
     let content = Arc::new(Mutex::new(Content {
         items: VecDeque::new(),
@@ -144,7 +143,7 @@ impl<T: Queued> QueueReceiver<T> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// The next item, if it has come.
+    /// The next item, if it is there.
     pub fn ready(&mut self) -> Option<T> {
         self.0.lock().take()
     }
@@ -165,7 +164,7 @@ impl<T: Queued> QueueReceiver<T> {
 }
 
 impl<T: Queued> QueueReceiver<T> {
-    /// Drops what waits; nothing is added any more.
+    /// Drops the queued items; nothing more is added.
     pub fn close(&self) {
         let mut content = self.0.lock();
         content.is_closed = true;

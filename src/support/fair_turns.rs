@@ -34,7 +34,7 @@ struct TurnQueue<K> {
     free: usize,
     /// The owners that hold a turn or wait for one.
     owners: HashMap<K, OwnerQueue>,
-    /// The owners that wait and hold none, by the order of their turns.
+    /// The waiting owners without a turn, in order.
     next: VecDeque<K>,
 }
 
@@ -114,7 +114,7 @@ impl<K: Eq + Hash + Clone> TurnQueue<K> {
         self.give();
     }
 
-    /// Gives the free turns.
+    /// Hands out the free turns.
     fn give(&mut self) {
         while self.free > 0 {
             let Some(owner) = self.next.pop_front() else { return };
@@ -139,7 +139,7 @@ impl<K: Eq + Hash + Clone> Future for WaitForTurn<K> {
     type Output = FairTurn<K>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<FairTurn<K>> {
-        // an error is impossible: the queue keeps the sender until it gives the turn, or this is dropped
+        // cannot fail: the queue keeps the sender until it gives the turn, or this is dropped
         Pin::new(&mut self.given).poll(cx).map(|_| FairTurn { turns: self.turns.clone(), owner: self.owner.clone() })
     }
 }
@@ -147,7 +147,7 @@ impl<K: Eq + Hash + Clone> Future for WaitForTurn<K> {
 impl<K: Eq + Hash + Clone> Drop for WaitForTurn<K> {
     fn drop(&mut self) {
         self.given.close();
-        // given, and not taken
+        // given but not taken
         if self.given.try_recv().is_ok() {
             self.turns.pass_on(&self.owner);
         }

@@ -20,7 +20,7 @@ pub struct Fence(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     origin: Instant,
-    /// Milliseconds after `origin` until which it is open.
+    /// Milliseconds after `origin` until which the fence is open.
     until: AtomicU64,
     /// Notified when it opens again.
     opened: watch::Sender<()>,
@@ -58,7 +58,7 @@ impl Fence {
         self.0.until.load(Ordering::Acquire) == ALWAYS
     }
 
-    /// True until the moment of the last [`Self::open_until`].
+    /// True until the moment set by the last [`Self::open_until`].
     pub fn is_open(&self) -> bool {
         let until = self.0.until.load(Ordering::Acquire);
         until == ALWAYS || self.0.origin.elapsed() < Duration::from_millis(until)

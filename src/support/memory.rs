@@ -37,7 +37,7 @@ pub use self::{charge::Charge, claim::Claim, holders::Holder, revocable::Revocab
 
 /// Charges are multiples of this many bytes; less is free.
 pub const STEP: usize = 4 * 1024;
-/// The wait for what others are about to give back.
+/// How long to wait for memory that others are about to give back.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The budget of a process. Clones share it.
@@ -51,7 +51,7 @@ pub struct Account(Arc<AccountState>);
 /// Things that a holder above its share gives up, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relief {
-    /// Messages that were sent, and are kept in case a client comes back for them.
+    /// Sent messages, kept in case a client comes back for them.
     Replay,
     /// Lists that have no reader at the moment, and other things that can be requested again.
     Lists,
@@ -63,7 +63,7 @@ pub enum Relief {
     Calls,
 }
 
-/// Something that is held, and can be given up.
+/// A holding that can be given up.
 pub trait Holding: Send + Sync {
     /// Gives up, at once, the part named by `relief` of what `account` pays for here. Must not wait for a lock that is
     /// held during a charge.
@@ -90,9 +90,8 @@ struct Waiting<'a>(&'a AtomicUsize);
 pub struct MemoryUse {
     /// The budget.
     pub budget: usize,
-    /// All charges together.
     pub held: usize,
-    /// The holders of something, the most first.
+    /// The holders in use, largest first.
     pub holders: Vec<(Holder, usize)>,
 }
 
@@ -111,7 +110,7 @@ struct AccountState {
     budget: Arc<Budget>,
     holder: Holder,
     held: AtomicUsize,
-    /// The part of it that is about to be given back.
+    /// The part of it about to be given back.
     leaving: AtomicUsize,
     holdings: Mutex<Holdings>,
 }
@@ -191,7 +190,7 @@ impl MemoryBudget {
     }
 }
 
-/// As a number of the metrics, to the kibibyte.
+/// As a metric value, to the kibibyte.
 fn bytes(count: usize) -> f64 {
     f64::from(u32::try_from(count / 1024).unwrap_or(u32::MAX)) * 1024.0
 }
@@ -203,20 +202,20 @@ impl Budget {
         self.most.load(Ordering::Relaxed)
     }
 
-    /// Up to here anybody may take what there is.
+    /// Up to this many bytes, anyone may take what is free.
     fn free_for_all(&self) -> usize {
         self.most() / 8 * 7
     }
 
-    /// Takes so many bytes, if no more than `most` are held then.
+    /// Takes so many bytes, if no more than `most` are then held.
     fn take(&self, bytes: usize, most: usize) -> bool {
         let taken = |held: usize| held.checked_add(bytes).filter(|held| *held <= most);
         self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).is_ok()
     }
 
-    /// The accounts that hold something, the one with the most first.
+    /// The accounts in use, largest first.
     fn holders(&self) -> Vec<Account> {
-        // none is dropped under the lock, which its end needs
+        // no account may be dropped under the lock, which its drop needs
         let mut held: Vec<Account> = self.accounts.lock().all().filter_map(Weak::upgrade).map(Account).collect();
         held.retain(|account| account.held() > 0);
         held.sort_by_key(|account| Reverse(account.staying()));
@@ -229,7 +228,7 @@ impl Budget {
         self.most() / (holders.len() + usize::from(!is_among)).max(1)
     }
 
-    /// Makes room for so many bytes of `asking`, at the expense of those above their share. Returns the share.
+    /// Frees so many bytes for `asking`, at the expense of holders above their share. Returns the share.
     fn make_room(&self, asking: &Account, bytes: usize) -> usize {
         let holders = self.holders();
         let share = self.share(&holders, asking);
@@ -270,7 +269,6 @@ impl Account {
         MemoryBudget::unbounded().process()
     }
 
-    /// The holder.
     pub fn holder(&self) -> &Holder {
         &self.0.holder
     }
@@ -285,7 +283,7 @@ impl Account {
         self.0.held.load(Ordering::Relaxed)
     }
 
-    /// Lists something that can be given up.
+    /// Lists a holding that can be given up.
     pub fn list(&self, holding: Weak<dyn Holding>) -> Listed {
         let mut holdings = self.0.holdings.lock();
         holdings.last += 1;
@@ -332,7 +330,7 @@ impl Account {
         Ok(())
     }
 
-    /// Takes so many bytes. A holder within its share waits a moment for what others are about to give back.
+    /// Takes so many bytes. A holder within its share waits a moment for memory that others are about to give back.
     async fn take_soon(&self, bytes: usize) -> Result<(), Exhausted> {
         if self.take(bytes).is_ok() {
             return Ok(());
@@ -343,7 +341,7 @@ impl Account {
         loop {
             let freed = budget.freed.notified();
             tokio::pin!(freed);
-            // nothing that is given back is missed after this point
+            // after this point, no freed memory is missed
             freed.as_mut().enable();
             if self.take(bytes).is_ok() {
                 return Ok(());

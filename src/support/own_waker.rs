@@ -19,7 +19,7 @@ pub struct OwnWaker {
     task: AtomicWaker,
 }
 
-/// Maximum number of rounds of futures that wake each other, before others have their turn.
+/// Maximum number of rounds of futures that wake each other, before other tasks run.
 const MAX_ROUNDS: usize = 16;
 
 impl Wake for OwnWaker {
@@ -33,7 +33,7 @@ impl Wake for OwnWaker {
     }
 }
 
-/// A future that is polled if its own waker was woken, and not otherwise.
+/// A future that is polled only if its own waker was woken.
 #[derive(Debug)]
 pub struct Woken<F> {
     future: F,
@@ -64,7 +64,7 @@ impl OwnWaker {
             if self.woken.load(Ordering::Acquire) {
                 continue;
             }
-            // before the flag is read again: who sets it later wakes the task
+            // before the flag is read again: anyone who sets it later wakes the task
             self.task.register(cx.waker());
             if !self.woken.load(Ordering::Acquire) {
                 return Poll::Pending;
@@ -90,7 +90,7 @@ impl<F: Future + Unpin> Future for Woken<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        // before the flag is read: who sets it later wakes the task
+        // before the flag is read: anyone who sets it later wakes the task
         self.own.task.register(cx.waker());
         if !self.own.woken.swap(false, Ordering::AcqRel) {
             return Poll::Pending;

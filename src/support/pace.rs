@@ -25,7 +25,7 @@ pub struct TooSlow;
 // === impl Pace ===
 
 impl Pace {
-    /// Nothing was received. In `period` at least one byte must come, and in each further period 1 KiB for each second.
+    /// Nothing received yet. In `period` at least one byte must come, and in each further period 1 KiB for each second.
     pub const fn new(period: Duration) -> Self {
         Self { period, ended: 0, waited: Duration::ZERO, bytes: 0 }
     }
@@ -43,7 +43,7 @@ impl Pace {
         self.judge(since, now)
     }
 
-    /// The pace after the wait since `since`, which goes on or has ended.
+    /// The pace after the wait since `since`, which continues or has ended.
     pub fn judge(mut self, since: Instant, now: Instant) -> Result<Self, TooSlow> {
         self.waited += now.saturating_duration_since(since);
         if self.waited < self.period {

@@ -16,7 +16,7 @@ pub enum Holder {
     Server(Arc<str>),
     /// The user with this id, for requests, answers and unread streams.
     User(Arc<str>),
-    /// The client address, for what comes before it is known whose it is.
+    /// The client address, for requests whose user is not known yet.
     Address(IpAddr),
 }
 

@@ -22,7 +22,7 @@ struct RevocableState<T> {
 // === impl Revocable ===
 
 impl<T: Send + 'static> Revocable<T> {
-    /// Keeps a value of so many bytes, which is given up as this kind of thing.
+    /// Keeps a value of so many bytes, which counts as this kind of thing when memory is short.
     ///
     /// # Errors
     ///
@@ -31,7 +31,8 @@ impl<T: Send + 'static> Revocable<T> {
         Ok(Self::of(value, Charge::of(account.clone(), bytes)?, relief))
     }
 
-    /// The same as [`Self::new`]. A holder within its share waits a moment for what others are about to give back.
+    /// The same as [`Self::new`]. A holder within its share waits a moment for memory that others are about to give
+    /// back.
     ///
     /// # Errors
     ///
