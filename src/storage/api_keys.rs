@@ -186,7 +186,7 @@ impl ApiKeyRow {
     }
 }
 
-/// Rights, as a row has them.
+/// Rights, as stored in a row.
 pub(super) fn rights(text: &str) -> Result<Rights, StorageError> {
     serde_json::from_str(text).map_err(|_| inconsistent("rights"))
 }

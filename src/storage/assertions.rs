@@ -3,7 +3,7 @@
 use super::database::{Database, StorageError};
 use crate::support::{Digest, Timestamp};
 
-/// Client assertions that were accepted.
+/// Accepted client assertions.
 #[derive(Debug, Clone, Copy)]
 pub struct AssertionTable<'a>(pub(super) &'a Database);
 

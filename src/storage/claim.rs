@@ -1,4 +1,4 @@
-//! The claim of a gateway on its database. Knows no table.
+//! The claim of a gateway on its database.
 
 use sqlx::AnyConnection;
 
@@ -17,12 +17,13 @@ pub enum ClaimKind {
 /// Use of a database by a single gateway, or by replicas. Ends on drop.
 #[derive(Debug)]
 pub struct DatabaseClaim {
-    /// The connection that holds the lock; none for a file, which the lock of its folder protects.
+    /// The connection that holds the lock; none for a file, which is protected by the lock of its folder.
     _connection: Option<AnyConnection>,
 }
 
 impl Storage {
-    /// Claims the database. Waits up to 5 s for a gateway that ends and may not be there; `None` if it does not.
+    /// Claims the database. Waits up to 5 s for a gateway that is not allowed at the same time; `None` if it does not
+    /// end.
     pub async fn claim(&self, kind: ClaimKind) -> Result<Option<DatabaseClaim>, StorageError> {
         if self.database.engine == Engine::Sqlite {
             return Ok(Some(DatabaseClaim { _connection: None }));

@@ -1,7 +1,7 @@
 //! Expiry of unused clients, in the table of clients (`OA-43`).
 //!
-//! An expired client keeps its row. Those without a consent still count toward the bounds of such clients, which evict
-//! the oldest first.
+//! An expired client keeps its row. Expired clients without a consent still count toward the limits of such clients,
+//! which evict the oldest first.
 
 use super::{
     database::{Database, StorageError},
@@ -9,12 +9,12 @@ use super::{
 };
 use crate::{model::ClientId, support::Timestamp};
 
-/// Moments before which a client was last active if it is to expire.
+/// Clients last active before these moments expire.
 #[derive(Debug, Clone, Copy)]
 pub struct IdleSince {
     /// Without a consent.
     pub unused: Timestamp,
-    /// With a consent, but without a grant that was live since.
+    /// With a consent, but with no live grant since.
     pub idle: Timestamp,
     /// Expired without a consent: it is deleted.
     pub forgotten: Timestamp,

@@ -13,7 +13,6 @@ use crate::{
 /// An authorization code, found by its digest.
 #[derive(Debug, Clone)]
 pub struct CodeRow {
-    /// Grant.
     pub grant: GrantId,
     /// The S256 challenge (RFC 7636).
     pub challenge: String,

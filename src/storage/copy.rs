@@ -1,4 +1,4 @@
-//! A copy of everything that is stored, into another database. Knows the order of the tables and not their meaning.
+//! A copy of all stored data, into another database. Depends on the order of the tables, not on their meaning.
 
 use futures_util::TryStreamExt as _;
 use sqlx::{

@@ -27,7 +27,7 @@ const EXPIRED: &[(&str, Duration)] = &[
         Duration::ZERO,
     ),
     (
-        // a month is time enough to see what became of one
+        // a month is enough time to look up an outcome
         "DELETE FROM initial_access_tokens WHERE id IN (
              SELECT id FROM initial_access_tokens WHERE expires < $1 ORDER BY expires LIMIT $2) AND expires < $1",
         Duration::from_hours(30 * 24),
@@ -38,13 +38,13 @@ const EXPIRED: &[(&str, Duration)] = &[
         Duration::from_hours(30 * 24),
     ),
     (
-        // the same browser sees the key once more for as long
+        // the same browser can see the key again for this long
         "UPDATE invitations SET outcome = NULL WHERE id IN (
              SELECT id FROM invitations WHERE outcome IS NOT NULL AND accepted < $1 ORDER BY accepted LIMIT $2)",
         Duration::from_mins(10),
     ),
     (
-        // a reused code must be recognised while its grant lives (OA-85); an hour is far beyond any
+        // a reused code must be recognised while its grant lives (OA-85); an hour covers any grant's
         "DELETE FROM codes WHERE digest IN (
              SELECT digest FROM codes WHERE expires < $1 ORDER BY expires LIMIT $2) AND expires < $1",
         Duration::from_hours(1),

@@ -20,7 +20,7 @@ const MAX_LIVE: usize = 20;
 pub struct ListedGrant {
     /// The grant.
     pub grant: Grant,
-    /// Name that the client claims.
+    /// Name claimed by the client.
     pub client_name: String,
     /// Name of the API key behind it.
     pub key_name: String,
@@ -100,7 +100,7 @@ impl GrantTable<'_> {
         Ok(grant)
     }
 
-    /// The grant of this id, even if revoked or expired.
+    /// The grant with this id, even if revoked or expired.
     pub async fn lookup(&self, id: &GrantId) -> Result<Option<Grant>, StorageError> {
         let row: Option<GrantRow> =
             sqlx::query_as("SELECT * FROM grants WHERE id = $1").bind(id.as_str()).fetch_optional(&self.0.pool).await?;
@@ -235,7 +235,7 @@ pub(super) async fn revoke_of_client(
     Ok(revoked.len())
 }
 
-/// Adds a grant, records the consent to its client, and revokes what goes beyond the limit. At the first consent to the
+/// Adds a grant, records the consent to its client, and revokes grants beyond the limit. At the first consent to the
 /// client, the network of its registration is returned and deleted.
 ///
 /// # Errors
@@ -291,7 +291,7 @@ async fn refuse_ended(change: &mut AnyConnection, grant: &Grant) -> Result<(), S
     if live.is_some() { Ok(()) } else { Err(StorageError::Ended) }
 }
 
-/// The grant with the newest key, if its key was rotated while the person decided.
+/// The grant under the newest key, if its key was rotated while the person decided.
 async fn for_newest_key(change: &mut AnyConnection, grant: &Grant) -> Result<Grant, StorageError> {
     let newest: Option<(String, String, Option<i64>)> = sqlx::query_as(
         "SELECT newest.id, newest.user_id, newest.expires FROM api_keys AS old

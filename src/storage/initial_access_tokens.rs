@@ -55,7 +55,7 @@ impl InitialAccessTokenTable<'_> {
         Ok(id.map(InitialAccessTokenId::new))
     }
 
-    /// Gives back a use with which no client was added.
+    /// Gives back a use that did not add a client.
     pub async fn give_back(&self, id: &InitialAccessTokenId) -> Result<(), StorageError> {
         sqlx::query("UPDATE initial_access_tokens SET used = used - 1 WHERE id = $1 AND used > 0")
             .bind(id.as_str())
@@ -98,7 +98,7 @@ impl InitialAccessTokenRow {
     }
 }
 
-/// The table bounds it by what the command line takes.
+/// The command line limits the number.
 fn count(number: i64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -18,7 +18,7 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
-/// Maximum number of invitations of one inviter that are open, and of rules that count.
+/// Maximum number of open invitations of one inviter, and of rules in force.
 const MAX_OPEN: i64 = 500;
 
 columns! {
@@ -50,7 +50,7 @@ pub enum InvitationAddition {
     UserExists,
     /// Its user does not exist, or is disabled.
     NoSuchUser,
-    /// It gives administration, and there is an administrator's key.
+    /// It gives administration, and an administrator's key already exists.
     Administered,
     /// It gives more than its inviter has.
     BeyondInviter,
@@ -59,7 +59,6 @@ pub enum InvitationAddition {
 /// The key that a link makes.
 #[derive(Debug, Clone, Copy)]
 pub struct LinkedKey<'a> {
-    /// The key.
     pub key: &'a ApiKey,
     /// MAC of its secret.
     pub mac: &'a Digest,
@@ -149,8 +148,8 @@ impl InvitationTable<'_> {
         Ok(row.and_then(|(outcome,)| outcome))
     }
 
-    /// Takes a link: adds its key, and its user if that is new. Returns false, without changes, if the link cannot be used: of
-    /// several at once one takes it.
+    /// Accepts a link: adds its key, and its user if new. Returns false, without changes, if the link cannot be used;
+    /// of several concurrent calls only one succeeds.
     pub async fn accept(&self, digest: &Digest, made: LinkedKey<'_>, now: Timestamp) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
         if usable(&mut change, digest, now).await?.is_none() {
@@ -260,13 +259,12 @@ impl InvitationTable<'_> {
 /// A rule that lets the person in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TakenRule {
-    /// The rule.
     pub rule: Invitation,
     /// True if it was not accepted before.
     pub is_new: bool,
 }
 
-/// Ends the invitations that a user made or waits for, and returns how many were open.
+/// Ends the invitations that a user made or has not accepted yet, and returns how many were open.
 pub(super) async fn end_of_user(
     change: &mut AnyConnection,
     user: &UserId,
@@ -305,7 +303,7 @@ pub(super) async fn end_beyond(change: &mut AnyConnection, user: &UserId, now: T
     Ok(())
 }
 
-/// Ends an invitation. With a rule, the account that it let in is logged out: its next login has the rights of what is left.
+/// Ends an invitation. With a rule, the account that it let in is logged out: its next login has the remaining rights.
 async fn end(change: &mut AnyConnection, invitation: &Invitation, now: Timestamp) -> Result<(), StorageError> {
     sqlx::query("UPDATE invitations SET revoked = $1, outcome = NULL, expires = coalesce(expires, $1) WHERE id = $2")
         .bind(now.as_millis())

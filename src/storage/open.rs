@@ -1,4 +1,4 @@
-//! Opening a database: a file of SQLite, or a PostgreSQL server. Knows no table.
+//! Opening a database: a file of SQLite, or a PostgreSQL server.
 
 use std::{
     io,
@@ -20,13 +20,14 @@ use super::{
 /// Maximum time for an idle connection to a server to answer before its use.
 const PING_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Time after which an idle connection to a server is given back: a server has few, for all replicas together.
+/// An idle connection to a server is closed after this time, since a server has few, for all replicas together.
 const IDLE_FOR: Duration = Duration::from_secs(30);
 
-/// Settings of a new file: it gives free pages back (`free_pages`), which has to be said before anything is in it.
+/// Settings of a new file: it returns free pages (`free_pages`), which must be set before it has content.
 const NEW: &str = "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL";
 
-/// Settings of each connection to a file. None takes the lock of the database. The log of a large change does not stay large.
+/// Settings of each connection to a file. None of them takes the lock of the database. The log of a large change does
+/// not stay large.
 const DURABLE: &str = "PRAGMA journal_mode = WAL; PRAGMA journal_size_limit = 16777216; PRAGMA synchronous = FULL";
 const RELAXED: &str = "PRAGMA journal_mode = WAL; PRAGMA journal_size_limit = 16777216; PRAGMA synchronous = NORMAL";
 /// For the connection that deletes expired rows. It checkpoints the log into the file early, so that a commit that a
@@ -34,10 +35,10 @@ const RELAXED: &str = "PRAGMA journal_mode = WAL; PRAGMA journal_size_limit = 16
 const PURGING: &str = "PRAGMA journal_mode = WAL; PRAGMA journal_size_limit = 16777216; PRAGMA synchronous = NORMAL; \
                        PRAGMA wal_autocheckpoint = 250";
 
-/// Settings of the connection for migrations: without notices of what is there already.
+/// Settings of the connection for migrations: no notices about existing objects.
 const QUIET: &str = "SET client_min_messages = warning";
 
-/// Settings of each connection to a server: nothing waits without end for a lock or for a server that has stalled.
+/// Settings of each connection to a server: no endless wait for a lock or for a stalled server.
 const LIMITED: &str = "SET lock_timeout = '5s'; SET statement_timeout = '10s'; \
                        SET idle_in_transaction_session_timeout = '30s'";
 const LIMITED_RELAXED: &str = "SET lock_timeout = '5s'; SET statement_timeout = '10s'; \
@@ -74,13 +75,13 @@ impl Storage {
             let pool = pool.idle_timeout(IDLE_FOR);
             pool.test_before_acquire(false).before_acquire(|connection, _| Box::pin(answers(connection)))
         };
-        // apart, since a migration may take its time
+        // separate, since a migration may take a while
         let migrating = Database::connect(limited(1), place, QUIET).await?;
         migrating.migrate().await?;
         migrating.pool.close().await;
         let database = Database::connect(limited(13), place, LIMITED).await?;
         let rounds = Database::connect(limited(2), place, LIMITED).await?;
-        // open at all times: requests wait for them
+        // always open, since requests wait for them
         let mcp_sessions = Database::connect(limited(4).min_connections(2), place, LIMITED_RELAXED).await?;
         let purges = Database::connect(limited(1), place, LIMITED_RELAXED).await?;
         Ok(Self { database, mcp_sessions, rounds, purges })
@@ -93,7 +94,7 @@ impl Storage {
         Ok(Self::of_one(Database::connect(pool, (Engine::Sqlite, &url), "").await?))
     }
 
-    /// Connects to the PostgreSQL database at `url` for a look: no migration runs.
+    /// Connects to the PostgreSQL database at `url` for inspection: no migration runs.
     pub async fn connect_as_is(url: &str) -> Result<Self, StorageError> {
         let pool = AnyPoolOptions::new().max_connections(1).acquire_timeout(LOCK_TIMEOUT);
         Ok(Self::of_one(Database::connect(pool, (Engine::PostgreSql, url), LIMITED).await?))
@@ -114,7 +115,7 @@ impl Storage {
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        // SQLite fills a file that is empty
+        // SQLite fills an empty file
         let file = options.open(path).map_err(failed)?;
         let copied = sqlx::query("VACUUM INTO $1").bind(text).execute(&self.database.pool).await;
         let copied = copied.map_err(StorageError::from).and_then(|_| file.sync_all().map_err(failed));
@@ -143,7 +144,7 @@ impl Storage {
         Self::connect(&format!("{server}?options[search_path]={schema}")).await
     }
 
-    /// Everything through the same connections.
+    /// Uses the same connections for everything.
     fn of_one(database: Database) -> Self {
         Self { mcp_sessions: database.clone(), rounds: database.clone(), purges: database.clone(), database }
     }
@@ -152,24 +153,24 @@ impl Storage {
 // === impl Database ===
 
 impl Database {
-    /// A database in memory without any table: its only connection is all that keeps it.
+    /// A database in memory without tables. Its only connection keeps it alive.
     pub(super) async fn in_memory() -> Result<Self, StorageError> {
         let pool = AnyPoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
         Self::connect(pool, (Engine::Sqlite, "sqlite::memory:"), "").await
     }
 }
 
-/// Tests an idle connection before its use. After a time without the network some never answer: each is given up soon.
+/// Tests an idle connection before its use. After a network outage some never answer: each is given up soon.
 async fn answers(connection: &mut AnyConnection) -> Result<bool, sqlx::Error> {
     let answer = timeout(PING_TIMEOUT, connection.ping()).await;
     answer.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into())).map(|()| true)
 }
 
-/// Creates the file and waits for its lock, on a blocking thread. True if nothing is in the file.
+/// Creates the file and waits for its lock, on a blocking thread. True if the file is empty.
 async fn prepare(path: PathBuf) -> Result<(file::Lock, bool), StorageError> {
     let name = path.display().to_string();
     let prepared = tokio::task::spawn_blocking(move || {
-        // the file is closed again before SQLite opens it: closing one later would drop SQLite's own locks (POSIX fcntl)
+        // the file is closed again before SQLite opens it: closing it later would drop SQLite's own locks (POSIX fcntl)
         file::private(&path)?;
         let lock = file::Lock::wait(&path)?;
         let is_new = std::fs::metadata(&path)?.len() == 0;

@@ -23,7 +23,7 @@ pub struct RevocationFeed {
     seen: i64,
 }
 
-/// Notices of new revocations. A file has none: who reads it polls.
+/// Notices of new revocations. A file has none: its readers poll.
 pub struct RevocationNotices {
     database: Database,
     listener: Option<PgListener>,
@@ -32,7 +32,7 @@ pub struct RevocationNotices {
 // === impl RevocationFeed ===
 
 impl RevocationFeed {
-    /// Maximum number of revocations of one read.
+    /// Maximum number of revocations in one read.
     pub const PAGE: usize = 1000;
 
     /// The revocations from here on.
@@ -71,7 +71,7 @@ impl RevocationNotices {
         Self { database, listener: None }
     }
 
-    /// Waits for a notice. Returns also if some may have been missed: at the start, and after an error.
+    /// Waits for a notice. Also returns if some may have been missed: at the start, and after an error.
     pub async fn next(&mut self) -> Result<(), StorageError> {
         let Some(listener) = &mut self.listener else {
             if self.database.engine == Engine::Sqlite {

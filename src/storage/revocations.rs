@@ -8,7 +8,7 @@ use crate::{
     support::Timestamp,
 };
 
-/// Channel of the notices; all schemas of a server share it, and a notice only causes a read.
+/// Channel of the notices. All schemas of a server share it, and a notice only causes a read.
 pub(super) const CHANNEL: &str = "lockkeeper revocations";
 
 /// A revocation.
@@ -22,13 +22,13 @@ pub enum Revocation {
     Generation(String),
     /// One access token, by its `jti`.
     Token(String),
-    /// A user who was disabled or deleted, with everything that is held for it.
+    /// A user who was disabled or deleted, with everything held for them.
     User(UserId),
-    /// The rights of an API key or account, which are wider now: what was verified before is verified anew.
+    /// The rights of an API key or account, which are now wider: credentials verified before are verified again.
     Rights(KeyId),
-    /// A signing key, by its id, with the access tokens that it signed.
+    /// A signing key, by its id, with the access tokens it signed.
     SigningKey(String),
-    /// Something that this version does not know, which a newer one has announced: anything may have ended.
+    /// A kind announced by a newer version and unknown here: anything may have ended.
     Unknown(String),
 }
 

@@ -6,7 +6,6 @@ use crate::{model::BackendId, support::Digest};
 /// Last server information of one backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerInfoRow {
-    /// Backend.
     pub backend: BackendId,
     /// Identity of the server: [`crate::model::TransportSpec::server`].
     pub server: Digest,

@@ -13,13 +13,12 @@ pub struct SigningKeyRow {
     pub kid: String,
     /// The first coordinate of its public point, base64url.
     pub x: String,
-    /// The second coordinate.
     pub y: String,
     /// PKCS#8 under the master key.
     pub sealed: Vec<u8>,
     /// Start of its use, until a newer key signs.
     pub signs_from: Timestamp,
-    /// Time from which it neither signs nor verifies, if it was withdrawn.
+    /// When it was withdrawn, if so: it neither signs nor verifies after that.
     pub withdrawn: Option<Timestamp>,
 }
 
@@ -74,8 +73,8 @@ impl SigningKeyTable<'_> {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Withdraws a key, and adds `other` if no key signs then. Returns false if there is no such key, or it was
-    /// withdrawn before.
+    /// Withdraws a key, and adds `other` if no key would sign then. Returns false if there is no such key, or it was
+    /// already withdrawn.
     pub async fn withdraw(&self, kid: &str, other: &SigningKeyRow, now: Timestamp) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
         let done = sqlx::query("UPDATE signing_keys SET withdrawn = $1 WHERE kid = $2 AND withdrawn IS NULL")

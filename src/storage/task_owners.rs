@@ -27,7 +27,7 @@ impl TaskOwnerTable<'_> {
         let holder = bytes(&holder);
         let mut change = self.0.batch().await?;
         if !scope.tells_callers_apart {
-            // the ids of such a server are unique: it has given an old one anew, for instance after a restart
+            // task ids of such a server are unique: it has reused an old id, for instance after a restart
             sqlx::query("DELETE FROM task_owners WHERE task = $1 AND owner <> $2")
                 .bind(task)
                 .bind(holder)

@@ -67,9 +67,9 @@ impl UserSecretTable<'_> {
         let oldest: Vec<i64> = sqlx::query_scalar("SELECT id FROM ended_user_secrets ORDER BY id LIMIT 100")
             .fetch_all(&self.0.pool)
             .await?;
-        // a statement that writes takes the lock of the database, also if there is nothing to write
+        // a writing statement takes the lock of the database, even with nothing to write
         let Some(last) = oldest.last() else { return Ok(Vec::new()) };
-        // who deletes a row looks after it: others may take at the same time
+        // the process that deletes a row handles its end: others may take rows at the same time
         let rows: Vec<(String, String)> =
             sqlx::query_as("DELETE FROM ended_user_secrets WHERE id <= $1 RETURNING user_id, name")
                 .bind(last)
