@@ -7,20 +7,19 @@ use super::{Access, AllowedBackends, BackendId, Groups, Rights, Scope, Scopes, T
 /// A party that sees and uses servers: a user, within the rights of a credential.
 #[derive(Debug, Clone, Copy)]
 pub struct AccessSubject<'a> {
-    /// The user.
     pub user: &'a UserId,
     /// The rights of the key, of the token, or of both.
     pub rights: &'a Rights,
 }
 
-/// The endpoints where a server is searched.
+/// The endpoints where a server is looked for.
 #[derive(Debug, Clone, Copy)]
 pub enum AccessPlace<'a> {
     /// The server's own endpoint and the merged one.
     Own,
     /// The endpoint of this group, which has the server.
     Group(&'a BackendId),
-    /// This endpoint, which need not have the server.
+    /// This endpoint, which may not have the server.
     At(&'a Target, &'a Groups),
     /// Every endpoint that has the server. Any one is enough.
     Anywhere(&'a Groups),
@@ -50,16 +49,16 @@ pub enum StateVerdict {
 pub enum EndpointVerdict {
     /// The subject may use it.
     Open,
-    /// The scopes of the credential do not name it; another login's might.
+    /// The scopes of the credential do not name it, but another login's might.
     BeyondScopes,
-    /// The rights do not reach it: another login would not help.
+    /// The rights do not reach it, so another login would not help.
     BeyondRights,
 }
 
 // === impl AccessSubject ===
 
 impl AccessSubject<'_> {
-    /// The verdict on a server. At the endpoint of a group, a right to the group is one to each of its servers.
+    /// The verdict on a server. At the endpoint of a group, a right to the group is a right to each of its servers.
     pub fn server(self, place: AccessPlace<'_>, server: &BackendId) -> ServerVerdict {
         match place {
             AccessPlace::Own | AccessPlace::At(Target::Merged, _) => self.named(server),
@@ -76,7 +75,7 @@ impl AccessSubject<'_> {
         }
     }
 
-    /// The verdict on the state of a server. Administrators see that of every server.
+    /// The verdict on the state of a server. Administrators see every server's state.
     pub fn state(self, place: AccessPlace<'_>, server: &BackendId) -> StateVerdict {
         match self.server(place, server) {
             _ if self.rights.admin => StateVerdict::Whole,
@@ -85,9 +84,10 @@ impl AccessSubject<'_> {
         }
     }
 
-    /// The verdict on an endpoint, for a token with these scopes, or for a key without any. A right to a server opens its
-    /// endpoint, one to a group or to any of its servers that of the group, one to any server the merged one. Rights to nothing
-    /// at all open the merged endpoint, which is empty then. Rights to everything are decided without a look at the groups.
+    /// The verdict on an endpoint, for a token with these scopes, or for a key without any. A right to a server opens
+    /// its endpoint. A right to a group, or to any of its servers, opens the group's endpoint. A right to any server
+    /// opens the merged one. Without any rights, the merged endpoint is open but empty. Rights to everything are
+    /// decided without looking at the groups.
     pub fn endpoint(
         self,
         target: &Target,
@@ -114,7 +114,7 @@ impl AccessSubject<'_> {
         }
     }
 
-    /// The verdict on the administration of the gateway, for a token with these scopes, or for a key without any.
+    /// The verdict on the administration of the gateway, for a token with these scopes, or for a key without scopes.
     pub fn administration(self, scopes: Option<&Scopes>) -> EndpointVerdict {
         match scopes {
             _ if self.rights.admin => EndpointVerdict::Open,
@@ -129,8 +129,8 @@ impl AccessSubject<'_> {
         scopes.iter().filter(is_own).cloned().collect()
     }
 
-    /// True if this subject may see and end what the other one has, such as a grant or a session: that of the same user, with no
-    /// more rights.
+    /// True if this subject may see and end things of the other, such as a grant or a session: both are the same user,
+    /// and the other has no more rights.
     pub fn covers(self, other: AccessSubject<'_>) -> bool {
         self.user == other.user && other.rights.is_within(self.rights)
     }

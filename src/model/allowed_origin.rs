@@ -5,12 +5,12 @@ use url::{Host, Url};
 /// An origin that the operator allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AllowedOrigin {
-    /// This one, as it is serialized (RFC 6454 6.2): that of a site, an extension or an app.
+    /// This one, as serialized (RFC 6454 6.2): a site's, an extension's or an app's.
     Exact(String),
     /// The origins of all names below a registrable one.
     Below {
         scheme: String,
-        /// The name that they end with, after a dot.
+        /// The name they end with, after a dot.
         name: String,
         /// `None` for the default port.
         port: Option<u16>,
@@ -20,7 +20,7 @@ pub enum AllowedOrigin {
 // === impl AllowedOrigin ===
 
 impl AllowedOrigin {
-    /// Reads `scheme://host[:port]`, where `*.` may stand before the name of a site.
+    /// Reads `scheme://host[:port]`, where `*.` may precede the name of a site.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl AllowedOrigin {
     }
 }
 
-/// True if nothing follows the origin, and nothing stands before its host.
+/// True if nothing precedes the host or follows the origin.
 fn is_bare(url: &Url) -> bool {
     let is_of_nobody = url.username().is_empty() && url.password().is_none();
     is_of_nobody && url.path().len() <= 1 && url.query().is_none() && url.fragment().is_none()

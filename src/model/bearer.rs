@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::support::Secret;
 
-/// Requests for a token that wait at most; later ones wait for a place.
+/// Maximum number of waiting requests for a token; later ones wait for a place.
 const WAITING: usize = 64;
 
 /// Bearer token of one server (RFC 6750). Its clones share it.
@@ -34,7 +34,7 @@ pub struct TokenRequest {
     answer: oneshot::Sender<Result<(), RenewalError>>,
 }
 
-/// No other token can be had.
+/// Why no other token is available.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RenewalError {
     /// A person has to log in first.
@@ -47,7 +47,7 @@ pub enum RenewalError {
 // === impl Bearer ===
 
 impl Bearer {
-    /// A server without a token, and the requests for one.
+    /// A server without a token yet, and the requests for one.
     pub fn new() -> (Self, TokenRequests) {
         let (requests, receiver) = mpsc::channel(WAITING);
         let current: Arc<ArcSwapOption<Secret>> = Arc::default();
@@ -64,7 +64,7 @@ impl Bearer {
     ///
     /// # Errors
     ///
-    /// The reason, if no other token can be had.
+    /// The reason, if no other token is available.
     pub async fn renew(&self, rejected: Option<Arc<Secret>>, challenges: Vec<String>) -> Result<(), RenewalError> {
         let (answer, answered) = oneshot::channel();
         let ended = || RenewalError::Failed("the login has ended".to_owned());

@@ -21,7 +21,7 @@ pub enum ClientAuth {
     AnySecret(Digest),
     /// Assertion signed with any of these keys (`private_key_jwt`, RFC 7523).
     PrivateKeyJwt(ClientKeys),
-    /// None, or such an assertion: the client offers both, and uses what it finds in the metadata of the gateway.
+    /// None, or such an assertion: the client offers both, and uses what the gateway's metadata announces.
     NoneOrPrivateKeyJwt(ClientKeys),
 }
 
@@ -34,20 +34,20 @@ pub enum ClientKeys {
     Url(Url),
 }
 
-/// Who describes a client.
+/// The party that describes a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Registrant {
     /// The client itself, when it registered (RFC 7591).
     Client,
-    /// The document at the URL that is its id; with the digest of what people consent to (`OA-52`).
+    /// The document at the URL that is its id, with the digest of what people consent to (`OA-52`).
     Document(Digest),
     Operator(ConsentRule),
 }
 
-/// Whether people are asked about a client that the operator registered (`OA-71`).
+/// Whether to ask people about a client registered by the operator (`OA-71`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConsentRule {
-    /// Every time, like about all others.
+    /// Every time, as for all others.
     Asked,
     /// Not at its web site for ordinary scopes: the operator vouches for it.
     Skipped,
@@ -59,12 +59,12 @@ pub enum ConsentRule {
 pub enum GrantType {
     AuthorizationCode,
     RefreshToken,
-    /// RFC 6749 4.4: for clients that the operator registered.
+    /// RFC 6749 4.4: for clients registered by the operator.
     ClientCredentials,
     /// RFC 8628.
     #[serde(rename = "urn:ietf:params:oauth:grant-type:device_code")]
     DeviceCode,
-    /// RFC 7523 2.1, with identity assertions of a login provider (ID-JAG): for clients that the operator registered.
+    /// RFC 7523 2.1, with identity assertions of a login provider (ID-JAG): for clients registered by the operator.
     #[serde(rename = "urn:ietf:params:oauth:grant-type:jwt-bearer")]
     JwtBearer,
 }
@@ -74,7 +74,7 @@ pub enum GrantType {
 pub struct Client {
     /// Its id: random for a registered one.
     pub id: ClientId,
-    /// Name that the client claims, not verified. At most 100 characters, no control characters.
+    /// Name claimed by the client, not verified. At most 100 characters, no control characters.
     pub name: String,
     /// Redirect URIs, exactly as registered: 1 to 10, none for a client without the code flow.
     pub redirect_uris: Vec<String>,
@@ -86,8 +86,8 @@ pub struct Client {
     pub grant_types: Vec<GrantType>,
     /// Registered scopes, as text; `None` means every ordinary scope (`OA-40`).
     pub scope: Option<String>,
-    /// The whole registered metadata as answered at registration (RFC 7591 3.2.1), without the secret, or what is read of
-    /// its document: a JSON object.
+    /// The whole registered metadata as answered at registration (RFC 7591 3.2.1), without the secret, or the known
+    /// part of its document: a JSON object.
     pub metadata: String,
     /// Time of registration, or of the first consent.
     pub created: Timestamp,
@@ -116,7 +116,7 @@ impl Client {
 // === impl Registrant ===
 
 impl Registrant {
-    /// Digest of what the document of the client says, as text, if it has one.
+    /// Digest of the client's document, as text, if it has one.
     pub fn document(&self) -> Option<String> {
         match self {
             Self::Document(digest) => Some(digest.to_base64url()),

@@ -13,7 +13,7 @@ pub struct ClientDocumentPolicy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DocumentTrust {
     Any,
-    /// These domains, with what is below them.
+    /// These domains, with all names below.
     Listed(Vec<String>),
     /// No documents: clients register.
     Off,
@@ -22,7 +22,7 @@ pub enum DocumentTrust {
 // === impl ClientDocumentPolicy ===
 
 impl ClientDocumentPolicy {
-    /// True if documents of this host are read at all.
+    /// True if documents of this host may be read.
     pub fn allows(&self, host: &str) -> bool {
         let listed = |domains: &[String]| domains.iter().any(|domain| is_within(host, domain));
         !listed(&self.denied)
@@ -40,7 +40,7 @@ impl Default for ClientDocumentPolicy {
     }
 }
 
-/// True if the host is this domain or below it. The root may be written: `a.example.` is `a.example`.
+/// True if the host is this domain or below it. The root label is allowed: `a.example.` is `a.example`.
 fn is_within(host: &str, domain: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host);
     host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 pub struct ClientIp(pub IpAddr);
 
 impl ClientIp {
-    /// The part that one attacker cannot change cheaply: the IPv4 address, or the /64 of an IPv6 address (`OA-127`).
+    /// The part that an attacker cannot change cheaply: the IPv4 address, or the /64 of an IPv6 address (`OA-127`).
     #[must_use]
     pub fn network(self) -> IpAddr {
         match self.0.to_canonical() {

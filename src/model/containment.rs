@@ -1,5 +1,5 @@
-//! Containment of the programs that the gateway starts: the configured level, the protections, and their status. Knows
-//! no kernel.
+//! Containment of the programs that the gateway starts: the configured level, the protections, and their status.
+//! Nothing here depends on the kernel.
 
 use std::fmt;
 
@@ -13,18 +13,18 @@ pub enum Contain {
     /// From keys, logins and other servers' secrets.
     #[default]
     Keys,
-    /// It runs as the gateway does.
+    /// Not at all: it runs like the gateway itself.
     Off,
 }
 
-/// Rules that `[programs]` and the places of data give to one program.
+/// Rules for one program, from `[programs]` and the places of data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgramRules {
     /// The level of a program without its own setting.
     pub contain: Contain,
-    /// True if a program that cannot be contained in full is not started.
+    /// True if a program that cannot be fully contained must not start.
     pub is_required: bool,
-    /// Places that it does not see.
+    /// Places hidden from it.
     pub hidden: HiddenPlaces,
 }
 
@@ -34,7 +34,7 @@ pub struct ProgramRules {
 pub enum Protection {
     /// Read memory and environment of the gateway and of other servers, or attach to them.
     Processes,
-    /// Read the data folder, the configuration file, and the files that it names as secrets.
+    /// Read the data folder, the configuration file, and the secret files it names.
     DataFolder,
     /// Gain rights by a program that has more.
     NoNewPrivileges,
@@ -54,10 +54,9 @@ pub enum Mechanism {
     NoNewPrivileges,
 }
 
-/// One protection of a program, and how it is with it.
+/// One protection of a program, and its state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProtectionState {
-    /// The protection.
     pub protection: Protection,
     /// What provides it; `None` if it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,7 +99,7 @@ impl Protection {
         }
     }
 
-    /// The state of a protection that holds.
+    /// The state of a working protection.
     pub const fn held(self, by: Mechanism) -> ProtectionState {
         ProtectionState { protection: self, by: Some(by), note: None }
     }
@@ -147,7 +146,7 @@ impl fmt::Display for ProtectionState {
 // === impl ContainmentStatus ===
 
 impl ContainmentStatus {
-    /// The protections that do not hold, each with its reason.
+    /// The missing protections, each with its reason.
     pub fn missing(&self) -> impl Iterator<Item = &ProtectionState> {
         self.protections.iter().filter(|state| state.by.is_none())
     }

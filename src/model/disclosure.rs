@@ -11,7 +11,7 @@ use crate::support::Secret;
 /// Disclosure of callers to a server. The transport of a backend holds the texts for the gateway itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Disclosure {
-    /// The header that says who calls.
+    /// The header that names the caller.
     pub identity: Option<IdentityHeader>,
     /// The arguments that contain the caller, by position.
     pub args: BTreeMap<usize, CallerText>,
@@ -23,12 +23,11 @@ pub struct Disclosure {
     pub hidden: Vec<Secret>,
 }
 
-/// The header that says who calls.
+/// The header that names the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdentityHeader {
     /// Its name, in lower case.
     pub name: String,
-    /// Its value.
     pub form: IdentityForm,
 }
 
@@ -52,7 +51,7 @@ impl Disclosure {
         self.identity.is_none() && !self.has_texts()
     }
 
-    /// True if the caller stands in a text of the configuration.
+    /// True if a text of the configuration contains the caller.
     pub fn has_texts(&self) -> bool {
         !self.args.is_empty() || !self.env.is_empty() || !self.headers.is_empty()
     }
@@ -92,7 +91,8 @@ impl Disclosure {
         CallerIdentity { user: caller.user.clone(), client: caller.client.clone().filter(|_| is_signed) }
     }
 
-    /// The transport `to` for a connection of this caller. `token` is what says who calls if the form is signed.
+    /// The transport `to` for a connection of this caller. `token` is the signed statement about the caller, if that
+    /// form is configured.
     #[must_use]
     pub fn applied(&self, to: TransportSpec, caller: &CallerIdentity, token: Option<IdentityToken>) -> TransportSpec {
         match to {

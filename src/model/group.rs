@@ -14,7 +14,7 @@ pub struct GroupSpec {
     pub id: BackendId,
     /// Its backends, in the order of their lists.
     pub servers: Vec<BackendId>,
-    /// The tools that there are, by their names on the merged endpoint; `None`: all.
+    /// The offered tools, by their names on the merged endpoint; `None`: all.
     pub tools: Option<ToolRules>,
 }
 

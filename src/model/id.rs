@@ -60,7 +60,7 @@ identifier! {
 }
 
 identifier! {
-    /// A token with which clients may register; not the token itself.
+    /// A token that lets clients register; not the token itself.
     InitialAccessTokenId
 }
 
@@ -93,7 +93,7 @@ pub struct InvalidBackendId(pub String);
 
 // === impl UserId ===
 
-/// Prefix of the id of a user that is an API key.
+/// Prefix of a user id that is an API key.
 const OF_KEY: &str = "key:";
 
 impl UserId {

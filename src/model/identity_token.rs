@@ -7,15 +7,13 @@ use parking_lot::Mutex;
 use super::CallerIdentity;
 use crate::support::{Clock, Secret, Timestamp};
 
-/// Signs who calls, for an audience; `None` if that is not possible.
+/// Signs a statement about the caller, for an audience; `None` if that is not possible.
 pub type IdentitySigner = Arc<dyn Fn(&CallerIdentity, &str) -> Option<SignedIdentity> + Send + Sync>;
 
-/// A signed statement.
 #[derive(Debug, Clone)]
 pub struct SignedIdentity {
-    /// The statement.
     pub token: Secret,
-    /// The time from which another one is used.
+    /// When to replace it.
     pub renewed_at: Timestamp,
 }
 
@@ -36,7 +34,7 @@ struct Inner {
 // === impl IdentityToken ===
 
 impl IdentityToken {
-    /// The statement of who `caller` is, for `header`.
+    /// The statement about `caller`, for `header`.
     pub fn new(
         (header, audience): (&str, &str),
         caller: &CallerIdentity,

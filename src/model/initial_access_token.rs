@@ -3,10 +3,10 @@
 use super::InitialAccessTokenId;
 use crate::support::Timestamp;
 
-/// A token with which clients may register.
+/// A token that lets clients register.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InitialAccessToken {
-    /// Its id, which opens nothing.
+    /// Its id, which grants nothing.
     pub id: InitialAccessTokenId,
     /// Name given by the operator.
     pub name: String,

@@ -8,7 +8,7 @@ use crate::support::Timestamp;
 /// A stored invitation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invitation {
-    /// Its id, which opens nothing.
+    /// Its id, which grants nothing.
     pub id: InvitationId,
     /// Offer.
     pub offer: InvitationOffer,
@@ -40,13 +40,13 @@ pub enum InvitationOffer {
 pub struct InvitationLink {
     /// User of the key.
     pub user: UserId,
-    /// New to the gateway, or a user already.
+    /// A new user, or an existing one.
     pub invitee: Invitee,
     /// Life of the key; `None` if it does not expire.
     pub key_life: Option<Duration>,
     /// End of the link.
     pub expires: Timestamp,
-    /// The key that it made.
+    /// The key it made.
     pub key: Option<KeyId>,
 }
 
@@ -61,12 +61,12 @@ pub struct InvitationRule {
     pub subject: Option<String>,
 }
 
-/// Whom a link may be for.
+/// The user a link may be for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Invitee {
     /// A new user.
     New,
-    /// A user who exists, and gets a further key.
+    /// An existing user, who gets a further key.
     Existing,
 }
 

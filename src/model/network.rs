@@ -7,22 +7,22 @@ use crate::support::Secret;
 pub struct NetworkSpec {
     /// Certificates of authorities to trust in addition to the system's, in PEM.
     pub authorities: Option<String>,
-    /// What the gateway shows to a server that asks for a certificate.
+    /// The certificate presented to a server that asks for one.
     pub identity: Option<TlsIdentity>,
-    /// The way to the server; `None`: as the environment of the gateway says.
+    /// How to reach the server; `None`: according to the gateway's environment.
     pub proxy: Option<ProxyChoice>,
 }
 
 /// A certificate of the gateway with its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsIdentity {
-    /// The certificate, and those up to its authority, in PEM.
+    /// The certificate, with the certificates up to its authority, in PEM.
     pub certificates: String,
     /// The private key, in PEM.
     pub key: Secret,
 }
 
-/// The way to a server.
+/// How to reach a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProxyChoice {
     Direct,

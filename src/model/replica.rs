@@ -4,8 +4,8 @@ use std::{fmt, time::Duration};
 
 use bytes::Bytes;
 
-/// The number of one start of a gateway on a shared database. It grows with each start and is never used again, so that
-/// it also serves as the fencing number of everything that the replica owns.
+/// The number of one start of a gateway on a shared database. It grows with each start and is never reused, so that it
+/// also serves as the fencing number of everything that the replica owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplicaNumber(i64);
 
@@ -20,7 +20,6 @@ pub struct ClockDifference(i64);
 /// A request that another replica has to answer, and its body; as a response extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnedElsewhere {
-    /// The replica.
     pub owner: ReplicaNumber,
     /// The body of the request.
     pub body: Bytes,
@@ -37,9 +36,9 @@ pub enum RequestPlace {
     /// At this one, to which another replica carried it. If this one does not have what it names, the other searches
     /// further.
     Carried,
-    /// Nowhere, since the database is away: it is refused at this replica, where something may wait for what it says.
+    /// Nowhere, since the database is away: this replica refuses it, but a pending request may find its answer in it.
     Refused,
-    /// At this one, which takes only answers of it: another one has refused it, since it could not be carried here in time.
+    /// At this one, but only answers in it: another replica has refused it, since it could not be carried here in time.
     Late,
 }
 
@@ -59,7 +58,7 @@ impl ReplicaNumber {
         self.0
     }
 
-    /// An id of something that lives in this replica: `token`, a dot and the number; `token` alone in a sole gateway.
+    /// An id of something that lives in this replica: `token`, a dot and the number; just `token` in a sole gateway.
     pub fn mark(self, token: String) -> String {
         if self == Self::SOLE { token } else { format!("{token}.{}", self.0) }
     }
@@ -112,7 +111,7 @@ impl fmt::Display for ReplicaAddress {
 // === impl ClockDifference ===
 
 impl ClockDifference {
-    /// A clock that is right.
+    /// A correct clock.
     pub const ZERO: Self = Self(0);
 
     /// From milliseconds.
@@ -142,7 +141,7 @@ impl ClockDifference {
         self.between(Self::ZERO)
     }
 
-    /// The smallest difference that is possible if it was measured too small by at most this much.
+    /// The smallest possible difference, if it was measured too small by at most this much.
     #[must_use]
     pub fn at_least(self, too_small_by: Duration) -> Self {
         let most = self.0.saturating_add(i64::try_from(too_small_by.as_millis()).unwrap_or(i64::MAX));

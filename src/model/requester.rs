@@ -22,7 +22,7 @@ pub struct RequestNumber(u64);
 // === impl Requester ===
 
 impl Requester {
-    /// The session, if there is one.
+    /// The session, if any.
     pub const fn session(&self) -> Option<&SessionId> {
         match self {
             Self::Session(session) => Some(session),

@@ -112,7 +112,7 @@ impl Scopes {
         rights
     }
 
-    /// A scope for each server and group that rights name; for all servers it is `mcp:use`.
+    /// A scope for each server and group named by rights; for all servers it is `mcp:use`.
     pub fn of(backends: &AllowedBackends) -> Self {
         let AllowedBackends::Only(names) = backends else { return std::iter::once(Scope::Use).collect() };
         let scope = |(name, access): (&String, &Access)| {

@@ -7,7 +7,7 @@ use tokio::sync::broadcast;
 
 use super::{BackendId, BackendSpec, Bearer, UserId};
 
-/// Changes that wait for a slow reader; it takes a loss for a change of everything.
+/// Changes that wait for a slow reader, which treats a loss as a change of everything.
 const BEHIND: usize = 256;
 
 /// Access to servers. Clones share it.
@@ -29,7 +29,6 @@ type PageOf = dyn Fn(&UserId, &BackendId) -> AccessPage + Send + Sync;
 /// The page where a user supplies what a server needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessPage {
-    /// Its address.
     pub url: String,
     /// The reason, for people.
     pub message: String,
@@ -38,15 +37,13 @@ pub struct AccessPage {
 /// A change of a user's access to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessChange {
-    /// The user.
     pub user: UserId,
-    /// The server.
     pub backend: BackendId,
-    /// Effect on connections that are open.
+    /// Effect on open connections.
     pub effect: AccessEffect,
 }
 
-/// Effect of a change on connections that are open.
+/// Effect of a change on open connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessEffect {
     Kept,
@@ -56,9 +53,9 @@ pub enum AccessEffect {
 // === impl ServerAccess ===
 
 impl ServerAccess {
-    /// Access from these sources. `of_user` returns the server as it is reached for a user, or `None` if the user has
-    /// not given what it needs; `of_gateway` the token of the gateway at a server with client credentials; `page` the
-    /// page for a user.
+    /// Access from these sources. `of_user` returns the server for one user, or `None` if the user has not supplied
+    /// what it needs; `of_gateway` the token of the gateway at a server with client credentials; `page` the page for a
+    /// user.
     pub fn new(
         of_user: impl Fn(UserId, Arc<BackendSpec>) -> BoxFuture<'static, Result<Option<BackendSpec>, String>>
         + Send
@@ -83,11 +80,11 @@ impl ServerAccess {
         )
     }
 
-    /// The server as it is reached for a user; `None` if the user has not given what it needs.
+    /// The server for one user; `None` if the user has not supplied what it needs.
     ///
     /// # Errors
     ///
-    /// The reason, if that cannot be found out.
+    /// The reason, if that cannot be determined.
     pub async fn of_user(&self, user: &UserId, spec: &Arc<BackendSpec>) -> Result<Option<BackendSpec>, String> {
         (self.of_user)(user.clone(), Arc::clone(spec)).await
     }

@@ -8,21 +8,20 @@ use super::{Binding, Endpoint};
 /// usual one of the path: clients of one may get the address of the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionAddress {
-    /// The endpoint, which credentials are for.
+    /// The endpoint, for credentials.
     pub endpoint: Endpoint,
-    /// The transport.
     pub binding: Binding,
 }
 
 // === impl SessionAddress ===
 
 impl SessionAddress {
-    /// The endpoint with the transport that its path names.
+    /// The endpoint with the usual transport of its path.
     pub const fn own(endpoint: Endpoint) -> Self {
         Self { binding: endpoint.binding, endpoint }
     }
 
-    /// Reads what [`fmt::Display`] writes.
+    /// Reads the output of [`fmt::Display`].
     pub fn parse(text: &str) -> Option<Self> {
         let (path, binding) = match text.split_once('#') {
             None => return Some(Self::own(Endpoint::from_path(text)?)),

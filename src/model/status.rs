@@ -35,7 +35,7 @@ pub struct Status {
     /// All backends in a few words: `31 ready, 8 failing`.
     #[serde(default)]
     pub summary: String,
-    /// Differences between the running gateway and its configuration file, and their reasons.
+    /// Differences between the running gateway and its configuration file, with reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub configuration: Vec<String>,
     /// The servers: first failing ones, then starting ones, each in configured order.
@@ -94,18 +94,18 @@ pub struct CertificateStatus {
     pub fault: Option<String>,
 }
 
-/// The memory that is held for what waits: bodies, messages, cached lists.
+/// The memory in use for waiting data: bodies, messages, cached lists.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MemoryStatus {
     /// Bytes at most.
     pub budget: usize,
     /// Bytes at the moment.
     pub held: usize,
-    /// The holders of the most, the first [`MemoryStatus::SHOWN`] of them.
+    /// The largest holders, the first [`MemoryStatus::SHOWN`] of them.
     pub holders: Vec<MemoryHolder>,
 }
 
-/// A user, a server or the process, and what is held for it.
+/// A user, a server or the process, and the memory held for it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MemoryHolder {
     /// `user` and its id, `server` and its name, or `the process`.
@@ -117,7 +117,6 @@ pub struct MemoryHolder {
 /// One group of backends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct GroupStatus {
-    /// Its name.
     pub id: String,
     /// The URL to give to clients.
     pub url: String,
@@ -149,7 +148,7 @@ pub struct SessionStatus {
 // === impl MemoryStatus ===
 
 impl MemoryStatus {
-    /// The number of holders that are shown.
+    /// The number of holders to show.
     pub const SHOWN: usize = 5;
 }
 
@@ -164,7 +163,7 @@ impl From<MemoryUse> for MemoryStatus {
 // === impl Status ===
 
 impl Status {
-    /// Puts the backends that need attention first, and sums them up.
+    /// Moves the backends that need attention to the front, and sums them up.
     #[must_use]
     pub fn in_order(mut self) -> Self {
         self.backends.sort_by_key(|backend| backend.state.urgency());

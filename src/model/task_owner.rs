@@ -1,4 +1,4 @@
-//! Owners of tasks at servers, as the store keeps them. No task id is in them, only its digest.
+//! Owners of tasks at servers, as stored. They contain no task ids, only digests.
 
 use super::{BackendId, BackendSpec, Owner, TransportSpec};
 use crate::support::{Digest, Timestamp};
@@ -16,13 +16,10 @@ pub struct TaskScope {
 /// A task and its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnedTask {
-    /// As [`TaskScope::digest_of`].
     pub task: Digest,
-    /// The server.
     pub scope: TaskScope,
-    /// Its owner.
     pub owner: Owner,
-    /// The time until which it is kept.
+    /// How long it is kept.
     pub expires: Timestamp,
     /// True if it has ended.
     pub has_ended: bool,
@@ -40,9 +37,9 @@ pub struct FoundTask {
 /// The holder of a stored task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskHolder {
-    /// The owner who asks.
+    /// The owner asking.
     Asker {
-        /// The time until which it is kept.
+        /// How long it is kept.
         expires: Timestamp,
         /// True if it has ended.
         has_ended: bool,

@@ -5,7 +5,8 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 use super::NetworkSpec;
 use crate::support::Secret;
 
-/// The protocol of authorities that look at a challenge: such a connection shows its certificate and carries no HTTP (RFC 8737 4).
+/// The protocol of authorities checking a challenge: such a connection gets a certificate and carries no HTTP (RFC 8737
+/// 4).
 pub const ACME_TLS: &[u8] = b"acme-tls/1";
 
 /// TLS toward clients.
@@ -43,17 +44,17 @@ pub struct CertificateFiles {
 pub struct AuthoritySpec {
     /// The URL of its directory.
     pub directory: String,
-    /// The address that it writes to.
+    /// The address it writes to.
     pub email: Option<String>,
     /// The authorities that sign *its* certificate, in addition to the system's.
     pub network: Arc<NetworkSpec>,
-    /// The account at the authority's owner that the gateway's account belongs to.
+    /// The operator's account at the authority that the gateway's account belongs to.
     pub external_account: Option<ExternalAccount>,
-    /// The challenges that may be used, the preferred one first; not empty.
+    /// The allowed challenges, the preferred one first; not empty.
     pub challenges: Vec<AcmeChallenge>,
 }
 
-/// An account that an authority has made before (RFC 8555 7.3.4).
+/// An account that already exists at an authority (RFC 8555 7.3.4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExternalAccount {
     /// Its id.

@@ -57,7 +57,7 @@ pub struct HttpSpec {
     pub url: Url,
     /// Headers sent with every request, such as `Authorization`.
     pub headers: BTreeMap<String, Secret>,
-    /// Token of a login, sent as `Authorization`; `None` if the headers are all there is.
+    /// Token of a login, sent as `Authorization`; `None` if there are only the headers.
     pub bearer: Option<Bearer>,
     /// The signed statement about the caller, sent with every request; `None` if the server gets none.
     pub identity: Option<IdentityToken>,
@@ -88,7 +88,7 @@ pub struct TransportAbilities {
 /// Path of a server's responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// One channel for the whole connection, shared with everything else that the server sends. The server knows the
+    /// One channel for the whole connection, shared with everything else from the server. The server knows the
     /// connection and may keep state for it.
     Channel,
     /// One exchange for each request. Several machines may answer, and the server may be replaced unnoticed.

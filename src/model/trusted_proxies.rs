@@ -7,7 +7,7 @@ use ipnet::IpNet;
 /// The word for [`PRIVATE_NETWORKS`].
 const PRIVATE: &str = "private";
 
-/// Networks that the internet does not reach: loopback, RFC 1918, RFC 6598, link-local, and RFC 4193.
+/// Networks unreachable from the internet: loopback, RFC 1918, RFC 6598, link-local, and RFC 4193.
 const PRIVATE_NETWORKS: [&str; 8] = [
     "127.0.0.0/8",
     "10.0.0.0/8",
@@ -19,7 +19,7 @@ const PRIVATE_NETWORKS: [&str; 8] = [
     "fc00::/7",
 ];
 
-/// The networks, and whether they were named as the private ones.
+/// The networks, and whether they were given as the private ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TrustedProxies {
     networks: Vec<IpNet>,

@@ -6,7 +6,6 @@ use crate::support::Timestamp;
 /// A user as the operator sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserOverview {
-    /// The user.
     pub user: UserId,
     /// When the user was created, with its first key.
     pub created: Timestamp,
@@ -37,7 +36,7 @@ pub struct EndedUser {
     pub browsers: i64,
     /// Number of tasks at servers.
     pub tasks: i64,
-    /// Number of devices that were approved and had no tokens yet.
+    /// Number of approved devices without tokens yet.
     pub devices: i64,
     /// Number of open invitations, and of rules that let the user in.
     pub invitations: i64,

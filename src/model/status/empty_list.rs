@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::support::printable_name;
 
-/// Maximum length of what a server or the gateway says about a list, in characters.
+/// Maximum length of a text about a list, from a server or the gateway, in characters.
 const MAX_REASON: usize = 400;
 
 /// Why the gateway sees no entry in a list of a server.
@@ -17,14 +17,14 @@ pub enum EmptyList {
     Undeclared {
         capability: String,
     },
-    /// The server has not answered for the first time.
+    /// The server has not answered yet.
     Silent {
         /// Seconds since the request.
         seconds: u64,
     },
     /// The server answered with an error.
     Refused {
-        /// Its words, and its code.
+        /// Its text, and its code.
         error: String,
     },
     /// The gateway got no answer.
@@ -37,7 +37,7 @@ pub enum EmptyList {
     LeftOut {
         entries: usize,
     },
-    /// The rules of the configuration leave no tool.
+    /// The rules of the configuration leave no tools.
     NoneOffered,
     /// The server lists nothing.
     Nothing,
