@@ -13,7 +13,7 @@ use super::{
 enum ClientForm {
     /// Claude Desktop, Cursor, Windsurf, Gemini CLI, Cline, Roo, LM Studio and others.
     McpServers,
-    /// `~/.claude.json` of Claude Code, which has servers for each folder too.
+    /// `~/.claude.json` of Claude Code, which also has servers per folder.
     ClaudeProjects,
     /// `mcp.json` of VS Code.
     Servers,
@@ -31,9 +31,9 @@ pub(super) struct ClientFile {
     pub(super) document: Document,
     /// The name of their table.
     pub(super) table: &'static str,
-    /// The names of servers that are switched off.
+    /// The names of disabled servers.
     pub(super) switched_off: Vec<String>,
-    /// Folders of projects whose servers are not among them.
+    /// Folders of other projects, whose servers are not included.
     pub(super) other_projects: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ impl ClientForm {
         let inner = table(root, "mcp");
         let is_settings = has("mcp.servers") || inner.is_some_and(|inner| table(inner, "servers").is_some());
         let forms = [
-            // it has `projects` too
+            // it also has `projects`
             (has("mcp_servers"), Self::Codex),
             (has("projects"), Self::ClaudeProjects),
             (has("mcpServers"), Self::McpServers),
@@ -75,7 +75,7 @@ impl ClientForm {
 // === impl ClientFile ===
 
 impl ClientFile {
-    /// True if a file in TOML is that of another program.
+    /// True if a TOML file belongs to another program.
     pub(super) fn is_one(document: &Document) -> bool {
         ClientForm::of(&document.root) == Some(ClientForm::Codex)
     }

@@ -10,7 +10,7 @@ const PLAIN_HEADER: &str = "x-forwarded-user";
 /// The header of a signed identity, unless another is configured.
 const SIGNED_HEADER: &str = "authorization";
 
-/// Why `${user}` is refused at a server of all users, and what to do.
+/// Why `${user}` is refused at a server shared by all users, and what to do.
 const SHARED_USER: (&str, &str) = (
     "`${user}` is the user who calls, and `share = \"all\"` gives all users the same server",
     "set `share` to \"user\" or \"session\", or remove `${user}`",
@@ -39,8 +39,8 @@ key_rows! {
         ///
         /// With it, users never share a session of the server, with any `share`. Only with an HTTP or WebSocket `url`.
         identity: Choice(&keys::words(&KINDS)), None("\"jwt\"");
-        /// The header that says it. Without it: `X-Forwarded-User` for `"header"`; `Authorization` with the scheme
-        /// `Bearer` for `"jwt"`.
+        /// The header for it. Without it: `X-Forwarded-User` for `"header"`; `Authorization` with the scheme `Bearer`
+        /// for `"jwt"`.
         identity_header: Text("text"), None("\"X-Caller\"");
         /// The `aud` of the JWT. Without it: the `url`, without its query.
         identity_audience: Text("text"), None("\"https://docs.example.com/mcp\"");
@@ -103,7 +103,7 @@ pub(super) fn check_login(section: &Section<'_>, disclosure: &Disclosure, auth: 
     }
 }
 
-/// The disclosure, if there is any. Reports texts of each user where all share the server.
+/// The disclosure, if any. Reports texts per user where all users share the server.
 pub(super) fn checked(section: &Section<'_>, disclosure: Disclosure, share: Share) -> Option<Disclosure> {
     if share == Share::All && disclosure.has_texts() {
         let (what, advice) = if disclosure.secret_names().is_empty() { SHARED_USER } else { SHARED_SECRET };

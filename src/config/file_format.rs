@@ -1,4 +1,4 @@
-//! The format of a configuration file, detected from its content where possible. Knows no option.
+//! The format of a configuration file, detected from its content where possible.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ impl FileFormat {
         if is_named(&["yaml", "yml"]) { Self::Yaml } else { Self::Toml }
     }
 
-    /// Parses the text of `file`; reports every syntax error that the format's parser finds.
+    /// Parses the text of `file`; reports every syntax error found by the format's parser.
     pub(super) fn parse(self, file: &str, text: &str) -> Result<Document, ConfigProblems> {
         match self {
             Self::Json => from_json::parse(file, text.trim_start_matches('\u{feff}')),

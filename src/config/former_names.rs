@@ -1,4 +1,4 @@
-//! Keys that had another name or are gone: one table of them, and a file rewritten with the present names. Reads no value.
+//! Keys that had another name or are gone: one table of them, and a file rewritten with the present names.
 
 use super::{
     problem::ConfigProblem,
@@ -16,9 +16,9 @@ struct FormerName {
 /// The present name of a key.
 #[derive(Clone, Copy)]
 enum PresentName {
-    /// The key has another name.
+    /// The key has another name now.
     Key(&'static str),
-    /// The key does nothing any more; this one in the same table took its place.
+    /// The key no longer does anything; this one in the same table replaced it.
     Gone(&'static str),
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Modernized {
     pub(super) document: Document,
     /// A notice for each former name in it.
     pub(super) notices: Vec<ConfigProblem>,
-    /// Keys that are there under both names.
+    /// Keys present under both names.
     pub(super) problems: Vec<ConfigProblem>,
 }
 
@@ -79,7 +79,7 @@ pub(super) fn modernize(document: Document) -> Modernized {
 // === impl FormerName ===
 
 impl FormerName {
-    /// The sentence about a file that has the former name.
+    /// The sentence about a file with the former name.
     fn notice(&self) -> String {
         let Self { table, former, present } = self;
         let path = table.join(".").replace('*', "…");
@@ -103,7 +103,7 @@ impl PresentName {
 // === impl Rewriting ===
 
 impl Rewriting<'_> {
-    /// Renames the key in the tables at `way` below `entries`, whose path is `path` with a period at the end.
+    /// Renames the key in the tables at `way` below `entries`, whose path is `path`, ending with a period.
     fn table(&mut self, entries: &mut Vec<ConfigEntry>, way: &[&str], path: &str) {
         let Some((next, rest)) = way.split_first() else { return self.rename(entries, path) };
         for entry in entries.iter_mut().filter(|entry| *next == "*" || entry.key == *next) {

@@ -36,7 +36,7 @@ pub(super) fn read_all(section: Section<'_>, servers: &[BackendId]) -> Groups {
     groups.into_iter().collect()
 }
 
-/// The name of a group: servers and groups share their paths, scopes and rights.
+/// The name of a group. Servers and groups share paths, scopes and rights.
 fn named(name: &str, section: &Section<'_>, servers: &[BackendId]) -> Option<BackendId> {
     let advice = Some("choose another name for the group");
     let Ok(id) = BackendId::normalise(name) else {

@@ -1,4 +1,4 @@
-//! Names of headers that a configuration may set. Knows no option.
+//! Names of headers that a configuration may set.
 
 use http::HeaderName;
 

@@ -7,11 +7,10 @@ use super::tree::{ConfigEntry, ConfigNode, ConfigValue, Document};
 pub struct OpenInput {
     /// Its name in `${input:…}`.
     pub id: String,
-    /// The question.
     pub description: String,
     /// The form of an answer.
     pub kind: InputKind,
-    /// The value of an empty answer.
+    /// The value for an empty answer.
     pub default: Option<String>,
 }
 
@@ -19,7 +18,7 @@ pub struct OpenInput {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputKind {
     Line,
-    /// A line that is not shown.
+    /// A line that is not echoed.
     Hidden,
     Choice(Vec<String>),
 }

@@ -40,13 +40,11 @@ const LONGEST: u64 = 4 << 20;
 /// Places of the gateway's data.
 #[derive(Debug, Clone)]
 pub struct DataPlaces {
-    /// The data folder.
     pub folder: PathBuf,
-    /// The database.
     pub database: DatabasePlace,
     /// The key that encrypts secrets in it.
     pub master_key: MasterKeyPlace,
-    /// The proxies whose `X-Forwarded-For` is believed.
+    /// The proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: TrustedProxies,
 }
 
@@ -62,7 +60,7 @@ impl Config {
     }
 }
 
-/// Options of a file that name places of data, and what concerns the keys in them.
+/// Options of a file that name places of data, and the ones that concern the keys there.
 #[derive(Default)]
 struct PlaceOptions {
     data_dir: Option<PathBuf>,
@@ -150,7 +148,7 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
     Ok(programs::governed(config, &file.programs, &file.secret_files, folder))
 }
 
-/// Finds the data, for commands that need nothing else; other errors of the file are ignored.
+/// Finds the data, for commands that need nothing else; ignores other errors of the file.
 pub fn data_places(
     given: &CommandLineOptions,
     environment: &Environment,
@@ -187,7 +185,7 @@ pub fn is_of_another_program(path: &Path, text: &str) -> bool {
     format != FileFormat::Toml || format.parse("", text).is_ok_and(|document| ClientFile::is_one(&document))
 }
 
-/// The values that the servers of the file need and that no person has given.
+/// The values that the servers of the file need and that were not given.
 pub fn open_inputs(given: &CommandLineOptions, environment: &Environment, folder: &Path) -> Vec<OpenInput> {
     let mut loader = Loader { given, environment, folder, problems: Vec::new() };
     let source = loader.source();
@@ -207,7 +205,7 @@ pub fn source(given: &CommandLineOptions, environment: &Environment, folder: &Pa
 // === impl Loader ===
 
 impl Loader<'_> {
-    /// A named file precedes everything; a server from the command line precedes files that are not named.
+    /// A named file has precedence; a server from the command line comes before files that are not named.
     fn source(&self) -> ConfigSource {
         let named = self.given.config.clone().or_else(|| self.environment.said("LOCKKEEPER_CONFIG").map(PathBuf::from));
         match (named, &self.given.single) {
@@ -325,7 +323,7 @@ impl Loader<'_> {
         parse(&text).map_err(|what| self.problems.push(ConfigProblem::new(place, what))).ok()
     }
 
-    /// The names of the gateway: as said, else as the file has them; `None` without TLS.
+    /// The names of the gateway: the given ones, else the file's; `None` without TLS.
     fn names(&mut self, in_file: Option<&TlsOptions>) -> Option<Vec<String>> {
         let given = (!self.given.domains.is_empty()).then(|| self.given.domains.join(","));
         let said = self.said("--domain", given, "LOCKKEEPER_DOMAIN", tls::domains);
@@ -337,7 +335,7 @@ impl Loader<'_> {
         options.for_names(names, listen).map_err(fault).ok()
     }
 
-    /// The public URL: as said, else that of the first name.
+    /// The public URL: the given one, else the first name's.
     fn url_of(&mut self, tls: Option<&TlsSpec>, said: Option<PublicUrl>) -> Option<PublicUrl> {
         let Some(tls) = tls else { return said };
         if said.as_ref().is_some_and(|url| !url.as_str().starts_with("https://")) {
@@ -358,7 +356,7 @@ impl Loader<'_> {
             self.problems.push(ConfigProblem::new(place, what).advise("set `--data-dir DIR` or LOCKKEEPER_DATA_DIR"));
             PathBuf::new()
         });
-        // Without `.` components, which would only confuse in messages.
+        // Without `.` components, which would only be confusing in messages.
         self.folder.join(folder).components().collect()
     }
 

@@ -14,8 +14,8 @@ use crate::model::{
 key_rows! {
     /// The keys without a default.
     pub(super) const IDENTITY {
-        /// The provider's issuer, byte for byte as it writes it, without `/.well-known/…`; https, or http on a loopback
-        /// address.
+        /// The provider's issuer, exactly as the provider writes it, without `/.well-known/…`; https, or http on a
+        /// loopback address.
         issuer: Text("text"), Required("\"https://id.example.com\"");
         /// The id of the gateway at the provider.
         client_id: Text("text"), Required("\"lockkeeper\"");
@@ -39,7 +39,7 @@ key_rows! {
         domains: Texts, None("[\"example.com\"]");
         /// Groups of the provider.
         groups: Texts, None("[\"staff\"]");
-        /// Single people, by `sub`; `"*"` is everybody who can log in there.
+        /// Single people, by `sub`; `"*"` is everyone who can log in there.
         subjects: Texts, None("[\"248289761001\"]");
         /// Servers, and groups of servers, that these people may use; `NAME:read` means only the read-only tools.
         /// Without it: all servers.
@@ -153,7 +153,7 @@ fn rule(section: &mut Section<'_>, names: &[BackendId]) -> Option<LoginRule> {
     Some(LoginRule { people, rights })
 }
 
-/// A value that must be there.
+/// A required value.
 fn required(
     section: &mut Section<'_>,
     key: &'static str,
@@ -166,7 +166,7 @@ fn required(
     section.parsed(key, parse)
 }
 
-/// Reads an issuer (OpenID Connect Core 2, RFC 8414 2): it is kept byte for byte, since tokens and metadata repeat it.
+/// Reads an issuer (OpenID Connect Core 2, RFC 8414 2): kept byte for byte, since tokens and metadata repeat it.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Errors in a configuration, with their places. Knows no option. Messages quote no value that may be a secret.
+//! Errors in a configuration, with their places. Messages quote no value that may be a secret.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub enum ConfigPlace {
     Argument(&'static str),
     /// In this environment variable.
     Variable(&'static str),
-    /// An option that is missing, or that something else overrules.
+    /// An option that is missing, or overruled by another.
     Option(&'static str),
 }
 

@@ -43,7 +43,7 @@ impl PublicUrl {
         Ok(Self(url.origin().ascii_serialization()))
     }
 
-    /// Parses the URL of a running gateway as its users have it: with the endpoint `/mcp` too.
+    /// Parses the URL of a running gateway as its users know it, which may include the endpoint `/mcp`.
     pub fn of_gateway(text: &str) -> Result<Self, String> {
         let text = text.trim_end_matches('/');
         Self::parse(text.strip_suffix("/mcp").unwrap_or(text))
@@ -70,8 +70,8 @@ impl fmt::Display for PublicUrl {
     }
 }
 
-/// The fault of a URL in quotes or without a scheme, and the right form; `None` for any other text, which is not quoted:
-/// it may hold a password.
+/// The fault of a URL in quotes or without a scheme, and the right form; `None` for any other text, which is not quoted
+/// since it may contain a password.
 fn nearly(text: &str) -> Option<String> {
     let bare = text.trim().trim_matches(['"', '\'', '`', '“', '”', '‘', '’']).trim_end_matches('/');
     let is_host = |bare: &str| bare.contains(['.', ':']) || bare == "localhost";

@@ -10,9 +10,9 @@ key_rows! {
     pub(super) const KEYS {
         /// Address where this replica listens, only for the other replicas.
         ///
-        /// They prove themselves to each other with keys that the database names.
+        /// They prove their identity to each other with keys stored in the database.
         listen: Text("address and port"), Required("\"0.0.0.0:8701\"");
-        /// Address under which the other replicas reach this one. Required if `listen` is `0.0.0.0` or `[::]`.
+        /// Address by which the other replicas reach this one. Required if `listen` is `0.0.0.0` or `[::]`.
         advertise: Text("host and port"), Derived("`listen`", "\"10.0.0.5:8701\"");
     }
 }
@@ -22,7 +22,7 @@ key_rows! {
 pub struct ReplicaConfig {
     /// `listen`: address and port, only for the other replicas.
     pub listen: SocketAddr,
-    /// `advertise`: the address under which they reach it.
+    /// `advertise`: the address by which they reach it.
     pub advertise: ReplicaAddress,
 }
 

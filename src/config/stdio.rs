@@ -6,10 +6,10 @@ use crate::model::config_key::config_keys;
 config_keys! {
     /// Rules for clients on standard input and output.
     pub struct StdioConfig, taken at restart {
-        /// Serves nothing on standard input: every answer names the endpoint below `public_url` where the client can log
-        /// in (`upgrade`).
+        /// Serves nothing on standard input: every answer names the endpoint below `public_url` where the client can
+        /// log in (`upgrade`).
         require_login: bool = flag(false => false, true => true);
-        /// The transport that the answers name: `/sse` or `/mcp`.
+        /// The transport named in the answers: `/sse` or `/mcp`.
         upgrade: UpgradeTransport = choice(
             "http+sse" => UpgradeTransport::HttpSse,
             "streamable-http" => UpgradeTransport::StreamableHttp,

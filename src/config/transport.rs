@@ -12,7 +12,7 @@ use crate::{
 };
 use http::HeaderValue;
 
-/// Launchers: their arguments name the program that runs.
+/// Launchers, whose arguments name the actual program.
 pub(super) const LAUNCHERS: [&str; 12] =
     ["npx", "uvx", "uv", "node", "python", "python3", "bunx", "bun", "deno", "docker", "pnpm", "yarn"];
 
@@ -22,7 +22,7 @@ const HTTP_ON_SOCKET: (&str, &str) = (
     "let the server listen on a port of 127.0.0.1, and write its URL",
 );
 
-/// Transport that an entry names.
+/// Transport named in an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TransportKind {
     Stdio,
@@ -47,7 +47,7 @@ const KINDS: [(&str, TransportKind); 9] = [
 key_rows! {
     /// The keys of a program.
     pub(super) const COMMAND {
-        /// The program that is started and speaks MCP on its standard input and output.
+        /// The program to start, which speaks MCP on its standard input and output.
         command: Text("text"), None("\"npx\"");
         /// Its arguments. Only with `command`.
         args: Texts, Example("[]", "[\"-y\", \"@modelcontextprotocol/server-filesystem\", \"${HOME}\"]");
@@ -86,7 +86,7 @@ key_rows! {
 key_rows! {
     /// The keys that only check the others.
     pub(super) const KIND {
-        /// Rarely needed: checked against `command` or `url`. A server over HTTP+SSE is found out by itself (Streamable
+        /// Rarely needed: checked against `command` or `url`. A server over HTTP+SSE is detected by itself (Streamable
         /// HTTP is tried first); `"sse"` tries nothing else.
         type: Choice(&keys::words(&KINDS)), None("\"http\"");
         /// Another word for `type`.
@@ -142,7 +142,7 @@ fn stdio(section: &mut Section<'_>, (dialect, folder): (Dialect, &Path), chosen:
     }
     let command = section.parsed("command", |text| match text.split_once(' ') {
         _ if text.trim().is_empty() => Err("the program's name is empty".to_owned()),
-        // a path may have spaces
+        // a path may contain spaces
         Some((program, _)) if LAUNCHERS.contains(&program) => {
             Err(format!("this is a whole command line: write `{program}` alone, and put the rest into `args`"))
         }
@@ -207,7 +207,7 @@ fn remote(
     if kind == Some(TransportKind::Sse) && !is_http {
         section.fault("`sse` needs a URL with http or https", None);
     }
-    // entries of other programs name HTTP+SSE so
+    // entries of other programs use this name for HTTP+SSE
     let is_named_sse = kind.is_none() && dialect == Dialect::Shared && url.ends_in_sse();
     let fixed = for_gateway(&headers);
     let spec = match url.transport(folder) {
