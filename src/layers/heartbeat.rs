@@ -50,7 +50,7 @@ struct Pulse {
 
 impl Server for Heartbeats {
     fn call(&self, mut call: Call) -> Reply {
-        // a listen is open for as long as its client wants it
+        // a listen stays open for as long as its client wants
         let token = if call.method == Method::Listen { None } else { meta::progress_token(&call.params) };
         let Some(token) = token.and_then(|token| String::from_utf8(token.into()).ok()) else {
             return self.server.call(call);
@@ -77,7 +77,7 @@ impl Pulse {
             let mut due = pin!(sleep_until(self.next()));
             loop {
                 let event = tokio::select! {
-                    // first, since a flood of other events extends no time-out
+                    // first, since a flood of other events does not extend time-outs
                     biased;
                     () = due.as_mut() => {
                         if let Some(beat) = self.beat() {
@@ -107,7 +107,7 @@ impl Pulse {
         self.interval.map_or(look, |interval| look.min(self.last + interval))
     }
 
-    /// The heartbeat that is due; `None` if none is.
+    /// The heartbeat, if one is due.
     fn beat(&mut self) -> Option<Event> {
         let now = Instant::now();
         self.looked = now;
@@ -120,7 +120,7 @@ impl Pulse {
         };
         self.last = now;
         self.beats = self.beats.saturating_add(1);
-        // rises for ever, and stays below zero
+        // keeps rising, and stays below zero
         let value = -1.0 / f64::from(self.beats);
         let (token, message) = (&self.token, json::quote(&message));
         let params = format!(r#"{{"progressToken":{token},"progress":{value},"message":{message}}}"#);

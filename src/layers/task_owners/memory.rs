@@ -75,7 +75,7 @@ impl KnownTasks {
         Ok(left)
     }
 
-    /// Adds a task that the store knows. The least recently added one leaves if there are more than `max`: the store
+    /// Adds a task found in the store. The least recently added one leaves if there are more than `max`: the store
     /// still has it.
     pub(super) fn cache(&mut self, owner: &Owner, task: Digest, known: KnownTask, max: usize, now: Timestamp) {
         self.sweep(now);
