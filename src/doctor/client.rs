@@ -10,17 +10,15 @@ use super::requirement::Requirement;
 pub struct ClientProfile {
     /// Name on the command line.
     pub id: &'static str,
-    /// Name for people.
     pub name: &'static str,
-    /// Its client ID metadata document, if it has one.
+    /// Its client ID metadata document, if any.
     pub document: Option<PublishedDocument>,
-    /// Its dynamic registration.
     pub registration: RegistrationProfile,
-    /// Places that it takes its scopes from, the first that has any.
+    /// Where it takes its scopes from: the first place that has any.
     pub scope: &'static [ScopeSource],
     /// Its `resource` parameter (RFC 8707).
     pub resource: ResourceParameter,
-    /// Requirements without which it does not go on.
+    /// Requirements without which it stops.
     pub requires: &'static [Requirement],
 }
 
@@ -36,17 +34,12 @@ pub struct PublishedDocument {
 /// A dynamic registration (RFC 7591).
 #[derive(Debug)]
 pub struct RegistrationProfile {
-    /// `client_name`
     pub name: &'static str,
-    /// `redirect_uris`
     pub redirect_uris: &'static [&'static str],
     /// The redirect URIs of its requests, on a loopback host perhaps with another port.
     pub callback: &'static str,
-    /// `grant_types`
     pub grant_types: GrantTypes,
-    /// `token_endpoint_auth_method`
     pub method: Option<&'static str>,
-    /// `scope`
     pub scope: RegisteredScope,
     /// Further members.
     pub further: &'static [(&'static str, &'static str)],
@@ -70,7 +63,7 @@ pub enum RegisteredScope {
     Requested,
 }
 
-/// A place that scopes are taken from.
+/// A place for a client to take scopes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScopeSource {
     /// `scope` of the challenge.
@@ -89,7 +82,7 @@ pub enum ResourceParameter {
     Metadata,
     /// `resource` of the metadata, as a URL parser prints it: an empty path becomes `/`.
     MetadataUrl,
-    /// The server's URL, as it was given.
+    /// The server's URL, as given.
     ServerUrl,
     Absent,
 }
@@ -99,7 +92,7 @@ const DEVICE: &str = "urn:ietf:params:oauth:grant-type:device_code";
 // === impl ClientProfile ===
 
 impl ClientProfile {
-    /// The scopes that the client asks for, of what the documents name.
+    /// The scopes that the client requests, from those named in the documents.
     pub(super) fn scope(&self, named: impl Fn(ScopeSource) -> Option<String>) -> Option<String> {
         let of = |source: &ScopeSource| match source {
             ScopeSource::Fixed(scope) => Some((*scope).to_owned()),

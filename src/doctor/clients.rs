@@ -1,4 +1,5 @@
-//! The well-known clients. What they send was read from their sources, documentation and reports in the autumn of 2026.
+//! The well-known clients. Their requests were taken from their sources, documentation and reports in the autumn of
+//! 2026.
 
 use super::{
     client::{

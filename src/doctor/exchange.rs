@@ -53,7 +53,7 @@ impl Prober {
         Self { http, documents: Mutex::default() }
     }
 
-    /// The document at `url`, which all clients ask for in the same way.
+    /// The document at `url`, which all clients request in the same way.
     pub(super) async fn document(&self, url: &Url) -> Result<Arc<ProbeResponse>, Finding> {
         let known = self.documents.lock().get(url).map(Arc::clone);
         if let Some(known) = known {
@@ -79,7 +79,7 @@ impl Prober {
             headers.append(HeaderName::from_static(name), value);
         }
         let request = FetchRequest::new(asked.method.clone(), asked.url.clone(), headers, asked.body.clone().into());
-        // the rest of an answer that streams, or is too long, changes nothing
+        // the rest of a streaming or overlong answer makes no difference
         let bounds = OpenBounds { deadline: TIMEOUT, body: BodyBound::Beginning(MAX_RESPONSE) };
         let response = self.http.send(request, bounds).await.map_err(|error| unreachable(error.reason()))?;
         let (head, body) = response.into_parts();
@@ -105,7 +105,7 @@ impl ProbeResponse {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// True if it is what an MCP server answers: JSON-RPC, or a stream of events.
+    /// True if it looks like an MCP server's answer: JSON-RPC, or a stream of events.
     pub(super) fn is_mcp(&self) -> bool {
         let json = self.json();
         let first = json.as_array().and_then(|batch| batch.first()).unwrap_or(&json);

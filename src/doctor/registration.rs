@@ -1,4 +1,4 @@
-//! The identity of a client: its metadata document where the server takes it, else a registration (RFC 7591).
+//! The identity of a client: its metadata document if the server accepts it, else a registration (RFC 7591).
 
 use http::Method;
 use serde_json::Value;
@@ -31,7 +31,7 @@ pub enum ClientAuthMethod {
     SecretPost,
 }
 
-/// A client as the authorization server knows it.
+/// A client known to the authorization server.
 pub(super) struct KnownClient {
     pub(super) id: String,
     pub(super) secret: Option<Secret>,
@@ -43,7 +43,7 @@ pub(super) struct KnownClient {
 pub(super) enum Identified {
     /// The client is known by this.
     As(KnownClient),
-    /// It would have to register, which was not wanted.
+    /// It would have to register, which was not allowed.
     NotTried,
 }
 

@@ -23,7 +23,7 @@ pub enum Requirement {
     ResourceMetadata,
     /// `issuer` is `authorization_servers[0]`, byte for byte.
     ExactIssuer,
-    /// `iss` of responses is not announced: the client loses it on the way.
+    /// `iss` of responses is not announced: the client loses it along the way.
     IssuerNotAnnounced,
     /// No member of a document is null.
     NoNulls,
@@ -37,7 +37,7 @@ pub enum Requirement {
     AnnouncedPkce,
     /// If methods of PKCE are announced, S256 is among them; a server that announces no method is tried.
     NoOtherPkce,
-    /// A web page of another origin may use everything. Judged by requests, in `cross_origin`.
+    /// A web page of another origin may use everything. Checked by requests, in `cross_origin`.
     CrossOrigin,
 }
 
@@ -146,7 +146,7 @@ fn refresh_tokens(found: &DiscoveredDocuments) -> Vec<Finding> {
             let problem = "`grant_types_supported` has no `refresh_token`: the client throws away tokens without one";
             vec![Finding::blocks(found.server.url.as_str(), problem, "issue refresh tokens")]
         }
-        // what is not said is authorization_code and implicit (RFC 8414 2), and most servers that say nothing do refresh
+        // the default is authorization_code and implicit (RFC 8414 2), but most servers without the member do refresh
         None => {
             let problem = "`grant_types_supported` is missing; the client throws away tokens without a refresh token";
             vec![Finding::may_fail(found.server.url.as_str(), problem, "name the grant types, with `refresh_token`")]
