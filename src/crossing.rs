@@ -9,7 +9,7 @@
 //! | `subscriptions` | subscriptions of sessions, as listens |
 //! | `tasks` | tasks of 2025-11-25 and of the extension, for clients with the other kind or none |
 //! | `deferred` | requests of servers that wait for a call to carry them |
-//! | `collection_window` | the time in which requests are collected, so that the client gets them at once |
+//! | `collection_window` | the time to collect requests, so that the client gets them at once |
 
 mod collection_window;
 mod deferred;

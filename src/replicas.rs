@@ -181,8 +181,8 @@ impl Replicas {
         self.membership.keep(&stop).await
     }
 
-    /// Gives up the role of home, since this replica is about to stop, and ends carried streams on which no call is
-    /// being answered: their clients open them again elsewhere.
+    /// Gives up the role of home, since this replica is about to stop, and ends carried streams without a running call:
+    /// their clients open them again elsewhere.
     pub fn drain(&self) {
         self.membership.home().close();
         self.draining.cancel();

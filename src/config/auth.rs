@@ -36,7 +36,7 @@ fn client_documents(section: &mut Section<'_>) -> ClientDocumentPolicy {
     ClientDocumentPolicy { trust: section.choice("client_documents", &choices).unwrap_or(DocumentTrust::Any), denied }
 }
 
-/// How to reach URLs named by strangers.
+/// Access to URLs named by strangers.
 fn egress(section: &mut Section<'_>) -> EgressPolicy {
     let proxy = section.parsed("egress_proxy", EgressProxy::parse);
     let (by_proxy, fake) = (section.flag("egress_proxy_resolves"), section.flag("fake_ip_resolver"));

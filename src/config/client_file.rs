@@ -1,4 +1,4 @@
-//! Files in which other programs list servers: the form of the file, detected from its content, and its servers in the
+//! Other programs' files with lists of servers: the form of the file, detected from its content, and its servers in the
 //! form of `mcpServers`.
 
 use std::path::Path;

@@ -32,7 +32,7 @@ enum IdentityKind {
 const KINDS: [(&str, IdentityKind); 2] = [("header", IdentityKind::Header), ("jwt", IdentityKind::Jwt)];
 
 key_rows! {
-    /// The keys.
+    /// The keys of an identity.
     pub(super) const KEYS {
         /// [The caller](operations.md#telling-a-server-who-calls), sent to the server with every request: the user as a
         /// header, or user and client in a JWT that the gateway signs. Without it: nothing is sent.

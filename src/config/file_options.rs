@@ -31,8 +31,8 @@ key_rows! {
         /// Address to listen on; a port by itself listens on this machine only. Port 0 lets the system choose. A socket
         /// that [systemd passes](deployment.md#systemd) takes precedence.
         listen: Text("address and port, or a port"), Value("\"127.0.0.1:8080\"");
-        /// The URL by which clients reach the gateway: https, or http of a loopback host; without path, query, fragment
-        /// and trailing slash. Required if `listen` is not a loopback address.
+        /// The URL of the gateway for clients: https, or http of a loopback host; without path, query, fragment and
+        /// trailing slash. Required if `listen` is not a loopback address.
         ///
         /// Issuer, endpoints and cookies derive only from it. Without it: `http://` and the address.
         public_url: Text("URL"), None("\"https://mcp.example.com\"");
@@ -50,7 +50,7 @@ key_rows! {
 }
 
 key_rows! {
-    /// The tables.
+    /// The tables of a file.
     pub(super) const TABLES {
         /// TLS without a proxy: [`[tls]`](#tls)
         tls: Table("tls"), None("");

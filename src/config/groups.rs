@@ -7,7 +7,7 @@ use super::{
 use crate::model::{BackendId, GroupSpec, Groups, Scope, config_key::key_rows};
 
 key_rows! {
-    /// The keys.
+    /// The keys of `[groups.<name>]`.
     pub(super) const KEYS {
         /// The names of its servers, in the order of their lists; at least one.
         ///

@@ -18,7 +18,7 @@ pub struct DocumentedKeys {
     pub definition: &'static str,
     /// Its keys, in order.
     pub parts: Vec<DocumentedPart>,
-    /// Keys of which a table must have exactly one; may be empty.
+    /// A table must have exactly one of these keys; may be empty.
     pub one_of: &'static [&'static str],
 }
 

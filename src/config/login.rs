@@ -153,7 +153,6 @@ fn rule(section: &mut Section<'_>, names: &[BackendId]) -> Option<LoginRule> {
     Some(LoginRule { people, rights })
 }
 
-/// A required value.
 fn required(
     section: &mut Section<'_>,
     key: &'static str,

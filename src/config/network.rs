@@ -20,7 +20,7 @@ use crate::{
 const LONGEST: u64 = 1 << 20;
 
 key_rows! {
-    /// The keys.
+    /// The keys of a server's connections.
     pub(super) const KEYS {
         /// A PEM file with certificates of authorities to trust in addition to the system's. If the server presents one
         /// of them itself, it is a pin: the server has to prove its key, and its name and authority do not count. Only

@@ -5,7 +5,6 @@ use std::fmt;
 /// Place of an option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfigPlace {
-    /// In a file.
     File {
         /// File name as given.
         file: String,

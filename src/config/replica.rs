@@ -1,4 +1,4 @@
-//! The section `[replica]`: this gateway is one of several on its database.
+//! The section `[replica]`, which makes this gateway one of several on its database.
 
 use std::net::SocketAddr;
 
@@ -6,23 +6,23 @@ use super::section::Section;
 use crate::model::{ReplicaAddress, config_key::key_rows};
 
 key_rows! {
-    /// The keys.
+    /// The keys of `[replica]`.
     pub(super) const KEYS {
         /// Address where this replica listens, only for the other replicas.
         ///
         /// They prove their identity to each other with keys stored in the database.
         listen: Text("address and port"), Required("\"0.0.0.0:8701\"");
-        /// Address by which the other replicas reach this one. Required if `listen` is `0.0.0.0` or `[::]`.
+        /// The address of this replica for the others. Required if `listen` is `0.0.0.0` or `[::]`.
         advertise: Text("host and port"), Derived("`listen`", "\"10.0.0.5:8701\"");
     }
 }
 
-/// How the other replicas reach this one.
+/// Addresses of this replica for the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplicaConfig {
     /// `listen`: address and port, only for the other replicas.
     pub listen: SocketAddr,
-    /// `advertise`: the address by which they reach it.
+    /// `advertise`: its address for the others.
     pub advertise: ReplicaAddress,
 }
 

@@ -38,9 +38,9 @@ const CHALLENGES: [(&str, AcmeChallenge); 2] =
     [("tls-alpn-01", AcmeChallenge::TlsAlpn01), ("http-01", AcmeChallenge::Http01)];
 
 key_rows! {
-    /// The keys.
+    /// The keys of `[tls]`.
     pub(super) const KEYS {
-        /// The names by which people reach the gateway; `public_url` is the first one, unless it is set.
+        /// The names of the gateway for people; `public_url` is the first one, unless it is set.
         ///
         /// Without files, an authority issues a certificate for them, and the gateway agrees to its terms. `--domain`
         /// and `LOCKKEEPER_DOMAIN`, with names separated by commas, override this.
@@ -80,7 +80,7 @@ pub(super) struct TlsOptions {
     plain_listen: PlainListen,
 }
 
-/// Where the gateway answers without TLS.
+/// The place for answers without TLS.
 #[derive(Debug, Clone, Copy)]
 enum PlainListen {
     /// At port 80 of the address with TLS.

@@ -97,7 +97,7 @@ key_rows! {
 /// A transport, with its texts for the gateway itself.
 pub(super) struct ReadTransport {
     pub(super) spec: TransportSpec,
-    /// What its server learns about callers.
+    /// Facts about callers for its server.
     pub(super) disclosure: Disclosure,
 }
 

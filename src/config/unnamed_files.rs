@@ -8,7 +8,7 @@ use super::{
     problem::{ConfigPlace, ConfigProblem},
 };
 
-/// Whether to look for configuration files that are not named.
+/// The search for configuration files that are not named.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UnnamedFiles {
     /// The first existing file: `lockkeeper.toml` in the working directory, the user's, the machine's.

@@ -1,5 +1,4 @@
-//! Window in which further server requests are collected, so that the client gets all of them at once (`translation`
-//! 4b).
+//! Window to collect further server requests, so that the client gets all of them at once (`translation` 4b).
 
 use std::time::Duration;
 

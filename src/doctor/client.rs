@@ -14,7 +14,7 @@ pub struct ClientProfile {
     /// Its client ID metadata document, if any.
     pub document: Option<PublishedDocument>,
     pub registration: RegistrationProfile,
-    /// Where it takes its scopes from: the first place that has any.
+    /// Sources of its scopes: the first that has any counts.
     pub scope: &'static [ScopeSource],
     /// Its `resource` parameter (RFC 8707).
     pub resource: ResourceParameter,

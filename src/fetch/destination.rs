@@ -46,12 +46,12 @@ pub(super) struct FetchDestination {
     pub(super) host: Host<String>,
     pub(super) port: u16,
     pub(super) encryption: Encryption,
-    /// Where the name is looked up.
+    /// The place to look the name up.
     pub(super) lookup: NameLookup,
     addresses: AllowedAddresses,
 }
 
-/// Where the name of a host is looked up.
+/// The place to look up the name of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameLookup {
     Gateway,

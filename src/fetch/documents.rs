@@ -55,7 +55,7 @@ type Reading<T> = Pin<Box<dyn Future<Output = Result<FetchedDocument<T>, Documen
 pub struct FetchedDocument<T> {
     /// Its content.
     pub content: Arc<T>,
-    /// When its host last confirmed it.
+    /// Time of its host's last confirmation.
     pub confirmed: Timestamp,
 }
 

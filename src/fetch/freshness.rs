@@ -11,7 +11,7 @@ const LONGEST: Duration = Duration::from_hours(24);
 /// The lifetime if `Cache-Control` sets none.
 const DEFAULT: Duration = Duration::from_mins(5);
 
-/// How long a response with these headers stays fresh from now on.
+/// The time for a response with these headers to stay fresh from now on.
 pub(super) fn lifetime(headers: &HeaderMap) -> Duration {
     let lines = headers.get_all(header::CACHE_CONTROL).iter().filter_map(|line| line.to_str().ok());
     let directives: Vec<String> = lines.flat_map(|line| line.split(',')).map(|one| one.trim().to_lowercase()).collect();

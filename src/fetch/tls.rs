@@ -40,7 +40,7 @@ struct Authorities {
     verifier: Mutex<Option<Arc<Verifier>>>,
 }
 
-/// When the certificate ends that a server presents for a trusted name. No proxy is used.
+/// The end of the certificate that a server presents for a trusted name. No proxy is used.
 ///
 /// # Errors
 ///

@@ -38,7 +38,7 @@ pub struct FrontendSettings {
     pub queue: usize,
     /// Maximum size in bytes of the unsolicited ones among these messages. One message always fits.
     pub queue_bytes: usize,
-    /// How often expired sessions are ended and `last_seen` is written.
+    /// Interval for ending expired sessions and writing `last_seen`.
     pub sweep_every: Duration,
 }
 

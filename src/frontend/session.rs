@@ -48,11 +48,10 @@ pub(crate) struct Session {
     pub(crate) address: SessionAddress,
     /// The caller that opened it.
     pub(crate) owner: Arc<Caller>,
-    /// When it was opened.
+    /// Time of its opening.
     pub(crate) created: Timestamp,
     /// The user of its owner, whose calls are counted.
     pub(crate) user: Arc<User>,
-    /// The running calls.
     pub(crate) calls: Arc<RunningCalls>,
     /// The servers' requests that wait for its client.
     pub(crate) requests: Arc<OpenRequests>,
@@ -60,7 +59,6 @@ pub(crate) struct Session {
     pub(crate) queue: Arc<ReplayBuffer>,
     /// Cancelled when the session ends.
     pub(crate) ended: CancellationToken,
-    /// Its streamed answers.
     pub(crate) answers: AnswerStreams,
     /// The caller whose listen is open, and the token that ends it.
     pub(crate) listen: Mutex<Option<(Arc<Caller>, CancellationToken)>>,
@@ -105,7 +103,6 @@ pub(crate) struct SessionParts {
     /// The servers' requests that wait for its client.
     pub(crate) requests: Arc<OpenRequests>,
     pub(crate) queue: Arc<ReplayBuffer>,
-    /// Its streamed answers.
     pub(crate) answers: AnswerStreams,
     /// Cancelled when it ends.
     pub(crate) ended: CancellationToken,
@@ -128,7 +125,7 @@ pub(crate) struct CallGuard {
 
 #[derive(Debug, Default)]
 struct CallList {
-    /// By serial number.
+    /// Ordered by serial number.
     running: Vec<ListedCall>,
     last: u64,
 }

@@ -14,10 +14,10 @@ use crate::{
     support::{Timestamp, limits::Buckets},
 };
 
-/// How many lines one network's requests cause at once; then one in each [`NETWORK_EVERY`].
+/// Number of lines that one network's requests cause at once; then one in each [`NETWORK_EVERY`].
 const NETWORK_BURST: u32 = 200;
 const NETWORK_EVERY: Duration = Duration::from_secs(1);
-/// How many lines all of them cause at once; then one in each [`ALL_EVERY`].
+/// Number of lines that all of them cause at once; then one in each [`ALL_EVERY`].
 const ALL_BURST: u32 = 2_000;
 const ALL_EVERY: Duration = Duration::from_millis(50);
 /// Interval between lines that count the refusals without a line of their own.

@@ -101,7 +101,7 @@ impl Pulse {
         })
     }
 
-    /// When a heartbeat may be due.
+    /// The next time a heartbeat may be due.
     fn next(&self) -> Instant {
         let look = self.looked + WAIT_INTERVAL;
         self.interval.map_or(look, |interval| look.min(self.last + interval))

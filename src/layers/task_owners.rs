@@ -27,7 +27,7 @@ use crate::{
 
 /// Maximum number of tasks of one owner at one server. Ended tasks leave first.
 pub(super) const MAX_TASKS: usize = 1_000;
-/// How long a task is kept after its `ttl`, and the longest time in all.
+/// Time that a task is kept after its `ttl`, and the longest time in all.
 const LIFETIME: (Duration, Duration) = (Duration::from_mins(1), Duration::from_hours(24 * 7));
 /// Searches in the store for one owner: how many at once, and the time until another.
 const SEARCHES: (u32, Duration) = (60, Duration::from_secs(1));

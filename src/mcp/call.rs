@@ -270,7 +270,7 @@ impl Capabilities {
         if draft.is_changed() { Self::new(draft.text().into()) } else { self.clone() }
     }
 
-    /// The object as it was written.
+    /// The object as written.
     pub const fn json(&self) -> &Bytes {
         &self.json
     }

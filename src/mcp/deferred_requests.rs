@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::ServerRequest;
 
-/// How long each request is kept.
+/// Maximum time that a request is kept.
 const HOLD_TIME: Duration = Duration::from_secs(5);
 
 /// Deferred requests, each under a key that names its receiver.

@@ -18,7 +18,7 @@ const MAY_HAVE_RUN: &str = "mayHaveRun";
 const LOGIN_REQUIRED: &str = "loginRequired";
 const AT_ANOTHER_REPLICA: &str = "atAnotherReplica";
 
-/// The error that a request ended with: the code, and the whole object as it was written.
+/// The error that a request ended with: the code, and the whole object as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorObject {
     code: i64,
@@ -54,7 +54,7 @@ pub enum Retry {
 }
 
 impl ErrorObject {
-    /// The text is no JSON (JSON-RPC 2.0).
+    /// The text is not JSON (JSON-RPC 2.0).
     pub const PARSE_ERROR: i64 = -32700;
     /// The JSON is no request (JSON-RPC 2.0).
     pub const INVALID_REQUEST: i64 = -32600;
@@ -104,7 +104,7 @@ impl ErrorObject {
         Self { revision: Some(revision), ..self }
     }
 
-    /// The same error with an edited object; unchanged if `json` is no error object.
+    /// The same error with an edited object; unchanged if `json` is not an error object.
     #[must_use]
     pub fn edited(self, json: Bytes) -> Self {
         match Self::read(json) {
@@ -271,7 +271,7 @@ impl ErrorObject {
         self.code
     }
 
-    /// The message; empty if it is no string.
+    /// The message; empty if it is not a string.
     pub fn message(&self) -> String {
         serde_json::from_slice::<Value>(&self.json)
             .ok()
@@ -279,7 +279,7 @@ impl ErrorObject {
             .unwrap_or_default()
     }
 
-    /// The whole object as it was written.
+    /// The whole object as written.
     pub const fn json(&self) -> &Bytes {
         &self.json
     }

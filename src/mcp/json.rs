@@ -345,7 +345,7 @@ pub fn without_member(text: &Bytes, key: &str) -> Bytes {
     for (index, (name, value)) in object.0.iter().enumerate() {
         let after = offset(text, value).end;
         let end = if index + 1 == object.0.len() { close } else { comma_after(text, after) };
-        // a text that is no JSON stays as it is
+        // a text that is not JSON stays as it is
         let Some(member) = text.get(start..end) else { return text.clone() };
         if name != key {
             kept.push(member);

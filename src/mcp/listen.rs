@@ -48,8 +48,8 @@ impl Filter {
     ///
     /// # Errors
     ///
-    /// `-32602` if `notifications` is no filter, or names too much; `-32021` if it names tasks, and the client did not
-    /// declare the extension (tasks extension, *Task Status Notifications*).
+    /// `-32602` if `notifications` is not a filter, or names too much; `-32021` if it names tasks, and the client did
+    /// not declare the extension (tasks extension, *Task Status Notifications*).
     pub(crate) fn read(params: &Payload, client: &ClientInfo) -> Result<Self, ErrorObject> {
         let malformed = || ErrorObject::invalid_params("Invalid params: `notifications` must be a filter");
         let all: Value = params.view().ok_or_else(malformed)?;
@@ -230,7 +230,7 @@ pub fn methods(params: &Payload) -> Vec<Method> {
     strings(&params["notifications"][METHODS]).iter().map(|name| Method::parse(name)).collect()
 }
 
-/// The strings among the elements of an array; none if it is no array.
+/// The strings among the elements of an array; none if it is not an array.
 pub fn strings(array: &Value) -> Vec<String> {
     array.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }

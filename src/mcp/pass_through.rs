@@ -1,4 +1,4 @@
-//! A reply that passes through unchanged, up to the event at which a [`Takeover`] takes it over.
+//! A reply that passes through unchanged, until a [`Takeover`] takes it over.
 
 use std::{
     mem,
@@ -10,7 +10,7 @@ use futures_util::Stream;
 
 use super::{ErrorObject, Event, Reply};
 
-/// Detects the event at which to take a reply over.
+/// Detects the event where it takes a reply over.
 pub(crate) trait Takeover: Send + Unpin + 'static {
     /// Checks an event before it passes. Returns true to take over at this one.
     fn takes_over_at(&mut self, event: &Event) -> bool;

@@ -36,7 +36,7 @@ pub enum OutputSchema {
     /// As the server wrote it, or not at all.
     #[default]
     AsWritten,
-    /// As the member `result` of an object, since its root is no object: see
+    /// As the member `result` of an object, since its root is not an object: see
     /// [`wrapped_tools`](super::translate::wrapped_tools).
     Wrapped,
 }

@@ -131,7 +131,7 @@ impl CreatedTask {
 // === impl DetailedTask ===
 
 impl DetailedTask {
-    /// Reads the result of `tasks/get`; `None` if it is no task.
+    /// Reads the result of `tasks/get`; `None` if it is not a task.
     pub(crate) fn read(payload: &Payload) -> Option<Self> {
         let object = payload.object()?;
         let poll_interval = poll_interval(object.get("pollIntervalMs")).unwrap_or(POLL_INTERVAL.0);
@@ -208,7 +208,7 @@ pub(crate) fn related_to(params: &Payload) -> Option<String> {
     Object::parse(related.as_bytes())?.string("taskId")
 }
 
-/// The tasks on a page of `tasks/list`, each with its text. An entry that is no task is left out.
+/// The tasks on a page of `tasks/list`, each with its text. An entry that is not a task is left out.
 pub(crate) fn listed(page: &Payload) -> Vec<(CreatedTask, &str)> {
     let entries = page.member("tasks").and_then(|text| serde_json::from_str::<Vec<&RawValue>>(text).ok());
     let texts = entries.into_iter().flatten().map(RawValue::get);

@@ -24,7 +24,7 @@ impl AllowedOrigin {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, for people.
+    /// The fault, for people.
     pub fn parse(text: &str) -> Result<Self, String> {
         const FORM: &str = "an origin is `https://host` or `https://host:port`, without a path, `https://*.example.com` for all \
                             names below one, or `chrome-extension://id` and the like";

@@ -72,7 +72,7 @@ pub struct ApiKey {
     pub last_used: Option<Timestamp>,
     /// Time of revocation.
     pub revoked: Option<Timestamp>,
-    /// When the operator disabled its user.
+    /// Time when the operator disabled its user.
     pub disabled: Option<Timestamp>,
     /// Its rotation, if any.
     pub rotated: Option<Rotated>,
@@ -152,7 +152,7 @@ pub struct NewAccount {
 /// Request to rotate a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRotation {
-    /// How long both keys are valid.
+    /// Overlap, with both keys valid.
     pub overlap: Duration,
     /// User of the new key.
     pub user: RotatedUser,

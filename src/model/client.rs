@@ -80,7 +80,7 @@ pub struct Client {
     pub redirect_uris: Vec<String>,
     /// Authentication method.
     pub auth: ClientAuth,
-    /// Who describes it.
+    /// The party that describes it.
     pub registrant: Registrant,
     /// Allowed grant types.
     pub grant_types: Vec<GrantType>,

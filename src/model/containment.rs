@@ -40,7 +40,7 @@ pub enum Protection {
     NoNewPrivileges,
 }
 
-/// What provides a protection.
+/// The means of a protection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mechanism {
@@ -58,7 +58,7 @@ pub enum Mechanism {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProtectionState {
     pub protection: Protection,
-    /// What provides it; `None` if it is missing.
+    /// The means of it; `None` if it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Mechanism>,
     /// Why it is missing, or its price.

@@ -6,17 +6,17 @@ use url::Url;
 
 use crate::support::Secret;
 
-/// How to reach URLs named by clients, login providers and protected servers.
+/// Access to URLs named by clients, login providers and protected servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EgressPolicy {
     /// `egress_proxy`: the proxy; `None`: directly.
     pub proxy: Option<EgressProxy>,
-    /// Where names are looked up.
+    /// The place to look names up.
     pub names: EgressNames,
 }
 
-/// Where names of hosts that strangers choose are looked up (`OA-148`). Only the operator can change the default, since
-/// the guard then sees no addresses.
+/// The place to look up names of hosts that strangers choose (`OA-148`). Only the operator can change the default,
+/// since the guard then sees no addresses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EgressNames {
     /// At the gateway: all addresses must be public.

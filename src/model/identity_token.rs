@@ -13,7 +13,7 @@ pub type IdentitySigner = Arc<dyn Fn(&CallerIdentity, &str) -> Option<SignedIden
 #[derive(Debug, Clone)]
 pub struct SignedIdentity {
     pub token: Secret,
-    /// When to replace it.
+    /// Time to replace it.
     pub renewed_at: Timestamp,
 }
 

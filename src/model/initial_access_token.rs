@@ -14,9 +14,9 @@ pub struct InitialAccessToken {
     pub created: Timestamp,
     /// End.
     pub expires: Timestamp,
-    /// How many clients may register with it.
+    /// Number of clients that may register with it.
     pub uses: u32,
-    /// How many have.
+    /// Number that have.
     pub used: u32,
     /// Time of revocation.
     pub revoked: Option<Timestamp>,

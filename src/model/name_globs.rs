@@ -4,7 +4,7 @@ use std::fmt;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-/// A set of names, as patterns: `*` is any text, `?` a character, `[ab]` one of the characters, `{a,b}` one of the
+/// A set of names, as patterns: `*` is any text, `?` a character, `[ab]` a choice of characters, `{a,b}` a choice of
 /// texts.
 #[derive(Clone, Default)]
 pub struct NameGlobs {

@@ -9,7 +9,7 @@ pub struct NetworkSpec {
     pub authorities: Option<String>,
     /// The certificate presented to a server that asks for one.
     pub identity: Option<TlsIdentity>,
-    /// How to reach the server; `None`: according to the gateway's environment.
+    /// Proxy to the server; `None`: according to the gateway's environment.
     pub proxy: Option<ProxyChoice>,
 }
 
@@ -22,7 +22,7 @@ pub struct TlsIdentity {
     pub key: Secret,
 }
 
-/// How to reach a server.
+/// Proxy to a server, or none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProxyChoice {
     Direct,

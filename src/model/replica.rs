@@ -31,7 +31,7 @@ pub enum RequestPlace {
     /// At the replica that has what it names.
     #[default]
     Anywhere,
-    /// At this one, whatever id it names: no other replica has it.
+    /// At this one, for any id: no other replica has it.
     Here,
     /// At this one, to which another replica carried it. If this one does not have what it names, the other searches
     /// further.

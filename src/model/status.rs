@@ -83,7 +83,7 @@ pub struct CertificateStatus {
     /// The authority that issued it; `None` before it exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer: Option<String>,
-    /// When it ends, RFC 3339; `None` before it exists.
+    /// Time of its end, RFC 3339; `None` before it exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_until: Option<String>,
     /// The time of the next order, RFC 3339; `None` for files.

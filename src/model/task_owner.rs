@@ -19,7 +19,7 @@ pub struct OwnedTask {
     pub task: Digest,
     pub scope: TaskScope,
     pub owner: Owner,
-    /// How long it is kept.
+    /// The time until which it is kept.
     pub expires: Timestamp,
     /// True if it has ended.
     pub has_ended: bool,
@@ -39,7 +39,7 @@ pub struct FoundTask {
 pub enum TaskHolder {
     /// The owner asking.
     Asker {
-        /// How long it is kept.
+        /// The time until which it is kept.
         expires: Timestamp,
         /// True if it has ended.
         has_ended: bool,

@@ -16,8 +16,8 @@ config_keys! {
         /// Arguments added to calls that lack these names.
         arguments: BTreeMap<String, Map<String, Value>>,
     ) {
-        /// The tools to offer, as patterns: `*` is any text, `?` a character, `[ab]` one of the characters, `{a,b}` one
-        /// of the texts. Without it: all.
+        /// The tools to offer, as patterns: `*` is any text, `?` a character, `[ab]` a choice of characters, `{a,b}` a
+        /// choice of texts. Without it: all.
         allow: Option<NameGlobs> = optional_patterns("[\"read_*\", \"list_*\"]");
         /// Tools not to offer, even if allowed; patterns as in `allow`.
         deny: NameGlobs = patterns("[\"*_secret\"]");

@@ -7,9 +7,9 @@ use crate::support::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserOverview {
     pub user: UserId,
-    /// When the user was created, with its first key.
+    /// Time when the user was created, with its first key.
     pub created: Timestamp,
-    /// When the operator disabled the user.
+    /// Time when the operator disabled the user.
     pub disabled: Option<Timestamp>,
     /// Number of live keys and accounts.
     pub keys: i64,

@@ -23,7 +23,7 @@ pub struct KeyHolder {
     pub name: String,
     pub user: UserId,
     pub rights: Rights,
-    /// Whether it is a key or an account.
+    /// Its kind: a key or an account.
     pub kind: KeyKind,
     /// Networks where the key, and anything based on it, may be used.
     pub networks: AllowedNetworks,

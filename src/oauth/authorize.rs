@@ -63,7 +63,6 @@ pub enum BeginOutcome {
 pub(super) struct PushedRequest {
     /// Its name at the authorization endpoint.
     pub(super) request_uri: String,
-    /// How long it is valid.
     pub(super) lifetime: Duration,
 }
 

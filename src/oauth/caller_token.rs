@@ -14,7 +14,7 @@ use crate::{
 
 /// Life of a token.
 const LIFETIME: Duration = Duration::from_mins(5);
-/// How long it is used; the rest is margin for slow requests and differing clocks.
+/// Period of use; the rest is margin for slow requests and differing clocks.
 const USED_FOR: Duration = Duration::from_mins(4);
 
 #[derive(Serialize)]

@@ -28,7 +28,6 @@ pub(crate) struct ClientAssertion<'a> {
     pub(crate) client: String,
 }
 
-/// A verified assertion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VerifiedAssertion {
     /// Its id, used once by the client.

@@ -18,7 +18,7 @@ use crate::{
     storage::StoredDocument,
 };
 
-/// How often the store records that a document was confirmed again.
+/// Interval for recording in the store that a document was confirmed again.
 const TOLD_EVERY: Duration = Duration::from_hours(1);
 
 /// Why a client may not ask a person for anything. The text is for that person (`OA-53`).

@@ -23,7 +23,7 @@ pub struct NewInitialAccessToken {
     /// Name: 1 to 100 characters.
     pub name: String,
     pub expires: Timestamp,
-    /// How many clients may register with it.
+    /// Number of clients that may register with it.
     pub uses: u32,
 }
 

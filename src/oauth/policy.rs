@@ -10,7 +10,7 @@ use crate::model::{BackendId, Binding, ConcealBackends, Endpoint, Scope, Scopes,
 #[error("the resource is not an endpoint of this gateway; use the URL from the client's configuration")]
 pub struct UnknownResource;
 
-/// What strangers may learn about an endpoint.
+/// Facts about an endpoint that strangers may learn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StrangerVerdict {
     /// Nothing: an existing endpoint looks the same as a missing one.

@@ -19,7 +19,7 @@ const ENDED_AT_ONCE: u32 = 64;
 /// The email address of a person, according to the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimedAddress<'a> {
-    /// This one, verified.
+    /// This address, which is verified.
     Verified(&'a str),
     /// No verified address.
     None,

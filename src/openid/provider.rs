@@ -101,9 +101,9 @@ impl Provider {
         })
     }
 
-    /// What the response to a refresh token, and the user information, state about this subject; `None` if nothing.
-    /// With an id token this is as much as at a login, so a claim missing from both is known to be empty, such as the
-    /// groups of a person who has left them all.
+    /// The claims about this subject in the response to a refresh token and in the user information, if any. With an id
+    /// token this is as much as at a login, so a claim missing from both is known to be empty, such as the groups of a
+    /// person who has left them all.
     pub(super) async fn renewed(
         &self,
         tokens: &ProviderTokens,

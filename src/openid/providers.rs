@@ -37,7 +37,7 @@ const NO_CHOICE: [&str; 4] =
 
 /// The start of a login.
 pub struct LoginStart {
-    /// Where the browser goes next.
+    /// The browser's next address.
     pub location: Url,
     /// The state, which names the cookie.
     pub state: String,

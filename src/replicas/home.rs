@@ -13,7 +13,7 @@ use crate::{
     support::Latch,
 };
 
-/// What a replica knows of the home.
+/// A replica's knowledge of the home.
 #[derive(Debug, Default)]
 pub(super) struct Home {
     /// The endpoints with shared servers.

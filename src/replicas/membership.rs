@@ -75,7 +75,7 @@ type Peers = BTreeMap<ReplicaNumber, Arc<Peer>>;
 struct LeaseWatch {
     /// The last look at the store.
     looked: Instant,
-    /// When the last successful read was.
+    /// Time of the last successful read.
     read: Instant,
     /// The last renewal of each, and when this replica first saw it.
     leases: BTreeMap<ReplicaNumber, (LeaseRenewal, Instant)>,
@@ -182,7 +182,7 @@ impl Membership {
         &self.0.fence
     }
 
-    /// What this replica knows of the home.
+    /// This replica's knowledge of the home.
     pub(super) fn home(&self) -> &Home {
         &self.0.home
     }
@@ -447,7 +447,7 @@ impl LeaseWatch {
         self.leases = rows.map(|row| (row.number, seen(row).unwrap_or((row.renewal, now)))).collect();
     }
 
-    /// How long a replica has not renewed its lease, as far as it was watched.
+    /// Time since a replica renewed its lease, as far as it was watched.
     fn silence(&self, number: ReplicaNumber) -> Duration {
         self.leases.get(&number).map_or(Duration::ZERO, |(_, since)| self.read - *since)
     }

@@ -30,11 +30,11 @@ const UNREAD_PARAMETERS: [&str; 6] = ["apiKey", "apikey", "api-key", "key", "tok
 /// Schemes that clients send in place of `Bearer`.
 const OTHER_SCHEMES: [&str; 6] = ["Basic", "Token", "DPoP", "ApiKey", "Digest", "Negotiate"];
 
-/// What a request has in place of a credential.
+/// The part of a request that came in place of a credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrived {
     Nothing,
-    /// An unread header.
+    /// A header that is not read.
     Header(&'static str),
     /// A parameter that is not read, or not at this endpoint.
     Parameter(&'static str),
@@ -81,7 +81,7 @@ impl Credential {
         }
     }
 
-    /// What came in its place, if it is absent.
+    /// The part that came in its place, if it is absent.
     pub(super) fn place_taker(&self, headers: &HeaderMap, uri: &Uri) -> Arrived {
         if matches!(self, Self::Absent) { Arrived::of(headers, uri) } else { Arrived::Nothing }
     }

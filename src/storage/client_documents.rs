@@ -23,7 +23,7 @@ pub enum StoredDocument {
     /// It has a consent.
     Consented {
         text: String,
-        /// When its host last confirmed it.
+        /// Time of its host's last confirmation.
         read: Timestamp,
         /// Digest of the description that got the consent.
         consented: Digest,

@@ -25,7 +25,7 @@ pub struct BoundLogin {
     pub issuer: String,
     /// The provider's refresh token, sealed.
     pub refresh_token: Vec<u8>,
-    /// When the provider is asked next.
+    /// Time to ask the provider next.
     pub due: Timestamp,
 }
 

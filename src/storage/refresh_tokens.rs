@@ -34,7 +34,7 @@ pub struct RefreshTokenRow {
     pub rotated: Option<Timestamp>,
     /// Digest of its successor, and the successor sealed under a key derived from this token.
     pub successor: Option<(Digest, Vec<u8>)>,
-    /// When it was replaced because the client never received its successor.
+    /// Time when it was replaced because the client never received its successor.
     pub withdrawn: Option<Timestamp>,
 }
 

@@ -18,7 +18,7 @@ pub struct SigningKeyRow {
     pub sealed: Vec<u8>,
     /// Start of its use, until a newer key signs.
     pub signs_from: Timestamp,
-    /// When it was withdrawn, if so: it neither signs nor verifies after that.
+    /// Time of its withdrawal, if so: it neither signs nor verifies after that.
     pub withdrawn: Option<Timestamp>,
 }
 

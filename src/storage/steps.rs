@@ -21,7 +21,7 @@ pub(super) struct Steps {
     rows: i64,
 }
 
-/// How large steps may be on an engine.
+/// Bounds for the size of steps on an engine.
 struct StepBounds {
     fewest: i64,
     most: i64,

@@ -115,7 +115,7 @@ impl UserTable<'_> {
         Ok(change.commit().await?)
     }
 
-    /// When a user was created; `None` for an unknown user.
+    /// The time when a user was created; `None` for an unknown user.
     pub async fn created(&self, user: &UserId) -> Result<Option<Timestamp>, StorageError> {
         let created = "SELECT created FROM users WHERE id = $1 AND deleted IS NULL";
         let created: Option<i64> = sqlx::query_scalar(created).bind(user.as_str()).fetch_optional(&self.0.pool).await?;

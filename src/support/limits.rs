@@ -21,7 +21,7 @@ const MAX_DOUBLINGS: u32 = 5;
 pub struct Buckets<K> {
     burst: u32,
     period: Duration,
-    /// How far below empty a bucket may go, in full buckets: other processes took tokens in the meantime.
+    /// The depth below empty that a bucket may reach, in full buckets: other processes took tokens in the meantime.
     debt: u32,
     /// For each key, when its bucket will be full again.
     full_at: Mutex<HashMap<K, Timestamp>>,

@@ -30,7 +30,7 @@ impl Pace {
         Self { period, ended: 0, waited: Duration::ZERO, bytes: 0 }
     }
 
-    /// When it is judged, if this side has waited since `since`.
+    /// The time it is judged, if this side has waited since `since`.
     pub fn deadline(&self, since: Instant) -> Instant {
         since + self.period.saturating_sub(self.waited)
     }

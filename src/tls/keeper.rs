@@ -29,9 +29,9 @@ use crate::{
 
 /// Interval for checking the files.
 const FILES_EVERY: Duration = Duration::from_secs(10);
-/// Interval at which a replica checks the others' orders.
+/// Interval between a replica's checks of the others' orders.
 const REPLICAS_EVERY: Duration = Duration::from_secs(2);
-/// Longest interval at which a sole gateway checks whether an order is due, since a clock may be set.
+/// Longest interval between a sole gateway's checks for a due order, since a clock may be set.
 const SOLE_EVERY: Duration = Duration::from_mins(10);
 /// Pause after a database failure.
 const AFTER_FAULT: Duration = Duration::from_secs(30);
@@ -87,7 +87,7 @@ struct AuthorityState {
     shown: Option<String>,
     /// Number of successive orders that ended for lack of a nonce.
     without_nonce: u32,
-    /// When to ask the authority for advice again.
+    /// Time to ask the authority for advice again.
     advice_due: Option<Timestamp>,
 }
 

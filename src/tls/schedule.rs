@@ -40,13 +40,13 @@ pub(super) fn pause(failures: u32, kind: FailureKind, random: &dyn Random) -> Du
     pause + part(random) * (pause / 10)
 }
 
-/// When a start may retry an order that failed at `failed` and is due at `due`.
+/// The time when a start may retry an order that failed at `failed` and is due at `due`.
 pub(super) fn due_at_start(due: Timestamp, failed: Option<Timestamp>) -> Timestamp {
     failed.map_or(due, |failed| due.min(failed + START_AFTER))
 }
 
-/// When to replace a certificate valid for this time, if the authority suggests no time: after two thirds of it, with
-/// some variation among gateways.
+/// The time to replace a certificate valid for this time, if the authority suggests no time: after two thirds of it,
+/// with some variation among gateways.
 pub(super) fn renewal(valid: &Range<Timestamp>, random: &dyn Random) -> Timestamp {
     let lifetime = valid.end.since(valid.start);
     valid.start + lifetime * 2 / 3 - part(random) * (lifetime / 20)

@@ -15,7 +15,7 @@ pub struct Connections {
     servers: Arc<ProtectedServers>,
 }
 
-/// A server where users log in, and the login of one of them.
+/// A server where users log in, with a user's login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionView {
     pub backend: BackendId,
@@ -30,7 +30,7 @@ pub struct LoginView {
     pub issuer: String,
     /// The granted scopes, separated by spaces.
     pub scope: Option<String>,
-    /// When it was made.
+    /// Time of the login.
     pub connected: Timestamp,
 }
 

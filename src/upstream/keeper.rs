@@ -47,7 +47,7 @@ pub(super) struct KeeperState {
     refreshing: AsyncMutex<RefreshAttempts>,
     logins: watch::Sender<u64>,
     wanted: Mutex<Option<String>>,
-    /// When a token was last sent again because it was just issued.
+    /// Time when a token was last sent again because it was just issued.
     repeated: Mutex<Option<Timestamp>>,
 }
 

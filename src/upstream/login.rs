@@ -75,7 +75,7 @@ pub struct ServerLogin<'a> {
     pub next: Option<&'a str>,
 }
 
-/// How a login begins.
+/// The beginning of a login.
 #[derive(Debug)]
 pub enum LoginBeginning {
     /// The address to send the browser to.
@@ -84,7 +84,7 @@ pub enum LoginBeginning {
     Over,
 }
 
-/// How a login ends.
+/// The end of a login.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoginOutcome {

@@ -34,7 +34,7 @@ pub struct SecretView {
     pub name: SecretName,
     /// The servers that need it.
     pub servers: Vec<BackendId>,
-    /// When it was entered, if it was.
+    /// Time of its entry, if it was entered.
     pub entered: Option<Timestamp>,
 }
 

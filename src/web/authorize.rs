@@ -46,7 +46,6 @@ pub(super) struct DecisionForm {
     key: Option<Secret>,
 }
 
-/// The pressed button.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Decision {

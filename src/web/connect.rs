@@ -41,7 +41,6 @@ pub(super) struct ConnectForm {
     decision: Option<ConnectDecision>,
 }
 
-/// The pressed button.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum ConnectDecision {
@@ -194,7 +193,7 @@ fn to_done(state: &WebState, backend: &BackendId) -> Response {
     Redirect::to(&format!("{}/connect/{backend}/done", state.settings.base())).into_response()
 }
 
-/// The next page.
+/// The page that follows.
 fn go_on(state: &WebState, consent: Option<&TransactionId>) -> Redirect {
     let base = state.settings.base();
     match consent {

@@ -62,7 +62,6 @@ pub(super) struct DeviceDecisionForm {
     decision: Option<DeviceDecision>,
 }
 
-/// The pressed button.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum DeviceDecision {

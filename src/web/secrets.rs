@@ -42,7 +42,6 @@ pub(super) struct SecretForm {
     decision: Option<SecretDecision>,
 }
 
-/// The pressed button.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum SecretDecision {

@@ -79,7 +79,7 @@ pub(super) fn destination(target: &RedirectTarget) -> Destination {
     }
 }
 
-/// Where the tokens of a grant went.
+/// The destination of a grant's tokens.
 pub(super) fn grant_destination(view: &GrantView) -> Destination {
     match (&view.redirect, &view.grant.delivery) {
         (Some(target), _) => destination(target),

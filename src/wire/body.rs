@@ -13,7 +13,7 @@ use crate::support::{
     off_worker::off_worker,
 };
 
-/// How far ahead of its bytes a large body's buffer is touched, in bytes.
+/// Part of a large body's buffer that is touched ahead of its bytes, in bytes.
 const TOUCHED_AHEAD: usize = 256 * 1024;
 /// From this length in bytes on, the rest of a body is trusted to come. Address space is reserved for it, at most
 /// sixteen times the paid amount up to the maximum of a body; memory only when touched.

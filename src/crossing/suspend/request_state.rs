@@ -57,7 +57,7 @@ pub(crate) struct CallId {
     pub(crate) wait: [u8; 16],
 }
 
-/// What a state is bound to: requests of one caller at one endpoint with the same content.
+/// The binding of a state: requests of one caller at one endpoint with the same content.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StateBinding<'a> {
     /// The caller, the endpoint and the method.

@@ -42,7 +42,7 @@ pub(super) struct ToolModes {
 /// The last list read for a user.
 #[derive(Debug, Default)]
 struct UserReading {
-    /// When it was read, or reading it failed.
+    /// Time when it was read, or reading it failed.
     ended: Option<Instant>,
     /// Names missing from it, oldest first.
     unlisted: VecDeque<Digest>,

@@ -17,7 +17,6 @@ use crate::{
     wire::headers,
 };
 
-/// A refused request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestRefusal {
     status: StatusCode,

@@ -84,7 +84,7 @@ pub(super) enum Semantics {
 pub(super) struct EnvelopedRequest {
     pub(super) id: RequestId,
     pub(super) method: Method,
-    /// With the envelope.
+    /// The parameters, with the envelope.
     pub(super) params: IndexedJson,
 }
 

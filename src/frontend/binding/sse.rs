@@ -284,7 +284,7 @@ fn run(inbound: &Inbound<'_>, mut exchange: SessionExchange) {
 }
 
 impl SseConnection {
-    /// The path to which the client posts. It never contains the credential (OA-122).
+    /// The path for the client's posts. It never contains the credential (OA-122).
     fn address(&self) -> String {
         let path = format!("/messages?session_id={}", self.session.id.as_str());
         self.ticket.as_ref().map_or(path.clone(), |ticket| format!("{path}&{}", ticket.parameter()))

@@ -63,7 +63,7 @@ pub(crate) enum OnDisconnect {
 pub(crate) struct ExchangeContext {
     /// Cancelled when the credential is revoked.
     pub(crate) revoked: Arc<CancellationToken>,
-    /// What happens to the call if its reader disconnects.
+    /// The fate of the call if its reader disconnects.
     pub(crate) on_disconnect: OnDisconnect,
     /// The translator into the client's version.
     pub(crate) translator: ClientTranslator,

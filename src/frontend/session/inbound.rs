@@ -207,7 +207,7 @@ impl Inbound<'_> {
         }
     }
 
-    /// What happens to a call whose reader disconnects.
+    /// The fate of a call whose reader disconnects.
     pub(super) fn on_disconnect(&self) -> OnDisconnect {
         if self.session.is_connection() { OnDisconnect::Cancel } else { OnDisconnect::Continue }
     }

@@ -12,7 +12,7 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
-/// How many sessions the sweep checks before it lets others run, and writes in one transaction.
+/// Number of sessions that the sweep checks before it lets others run, and writes in one transaction.
 const SWEEP_BATCH: usize = 256;
 
 // === impl Sessions ===

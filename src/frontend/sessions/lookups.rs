@@ -14,8 +14,8 @@ use crate::{
     support::Live,
 };
 
-/// How many look-ups in the store may wait for each session a user may have: after a restart of the gateway, a client
-/// sends a few requests at once.
+/// Number of look-ups in the store that may wait for each session a user may have: after a restart of the gateway, a
+/// client sends a few requests at once.
 const LOOKUPS_PER_SESSION: usize = 4;
 
 /// The running and waiting look-ups.
@@ -41,7 +41,6 @@ pub(super) struct LookupPermit<'a> {
     _counted: Counted<'a>,
 }
 
-/// A counted look-up.
 #[derive(Debug)]
 struct Counted<'a> {
     lookups: &'a Lookups,

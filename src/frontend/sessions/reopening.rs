@@ -17,7 +17,7 @@ use crate::{
 /// The rows of the connections that a session continues, once its own is written.
 pub(crate) struct Continued(Vec<Digest>);
 
-/// How a client opens a stream.
+/// The way a client opens a stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Arrival {
     /// For the first time, as far as its request shows: it names no version yet, and no event.

@@ -21,10 +21,10 @@ use crate::{
     support::Digest,
 };
 
-/// How many changes share a transaction: few enough that other writers of the database get their turn.
+/// Number of changes that share a transaction: few enough that other writers of the database get their turn.
 const MAX_BATCH: usize = 256;
-/// How many groups of changes wait at once; further ones wait for a permit. Deletions need none: there are never more
-/// of them than rows.
+/// Number of groups of changes that wait at once; further ones wait for a permit. Deletions need none: there are never
+/// more of them than rows.
 const MAX_WAITING: usize = 1_024;
 
 /// The rows of sessions. Cheap to clone.

@@ -47,7 +47,7 @@ struct UserSessions {
 /// The reserved place of a session about to be added. Dropping it frees the place.
 struct FreePlace<'a>(&'a AtomicUsize);
 
-/// How a session gets a place.
+/// The way a session gets a place.
 enum Room<'a> {
     /// A free place.
     Free(FreePlace<'a>),

@@ -75,7 +75,7 @@ struct EditedItem<'a> {
 // === impl Draft ===
 
 impl<'a> Draft<'a> {
-    /// A value as it was written; `text` must be one JSON value.
+    /// A value as written; `text` must be one JSON value.
     pub fn of(text: &'a str) -> Self {
         Self(Node::Text(Cow::Borrowed(text.trim_ascii())))
     }
@@ -368,7 +368,7 @@ impl<'a> WrittenItems<'a> {
         self.edited(item).map_or_else(|| Look(draft_at(&self.text, item.place)), |edit| edit.value.look())
     }
 
-    /// The name as it is written, with its quotes.
+    /// The name as written, with its quotes.
     fn name(&self, item: &Item) -> &str {
         self.edited(item)
             .map_or_else(|| self.text[item.place.name()].trim_ascii_start(), |edit| written_name(&edit.head))
@@ -414,7 +414,7 @@ impl<'a> WrittenItems<'a> {
     }
 }
 
-/// The value at `place`, as it was written.
+/// The value at `place`, as written.
 fn draft_at(text: &str, place: ItemPlace) -> Draft<'_> {
     Draft(Node::Text(Cow::Borrowed(&text[place.value()])))
 }

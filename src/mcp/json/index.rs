@@ -61,7 +61,7 @@ impl MemberIndex {
         self.inner.get(text, key)
     }
 
-    /// The members in order: each name as it is written, with its quotes, and the text of its value.
+    /// The members in order: each name as written, with its quotes, and the text of its value.
     pub fn iter<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.outer.iter(text)
     }

@@ -82,8 +82,8 @@ impl<'a> Iterator for Tokens<'a> {
     }
 }
 
-/// The members of one JSON object: each name as it is written, with its quotes, and the text of its value. Allocates
-/// nothing, and does not read into values. The text must be valid JSON; any other gives some members and ends.
+/// The members of one JSON object: each name as written, with its quotes, and the text of its value. Allocates nothing,
+/// and does not read into values. The text must be valid JSON; any other gives some members and ends.
 #[derive(Debug)]
 pub struct Members<'a> {
     text: &'a str,
@@ -93,7 +93,7 @@ pub struct Members<'a> {
 // === impl Members ===
 
 impl<'a> Members<'a> {
-    /// The members of `text`; none if it is no object.
+    /// The members of `text`; none if it is not an object.
     pub fn of(text: &'a str) -> Self {
         debug_assert_off_worker(text.len());
         let open = text.bytes().position(|byte| !byte.is_ascii_whitespace());
@@ -129,7 +129,7 @@ pub struct Elements<'a> {
 // === impl Elements ===
 
 impl<'a> Elements<'a> {
-    /// The elements of `text`; none if it is no array.
+    /// The elements of `text`; none if it is not an array.
     pub fn of(text: &'a str) -> Self {
         debug_assert_off_worker(text.len());
         let open = text.bytes().position(|byte| !byte.is_ascii_whitespace());

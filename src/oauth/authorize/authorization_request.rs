@@ -55,7 +55,7 @@ pub(super) struct AuthorizationRequest {
     pub(super) consent: ConsentPrompt,
 }
 
-/// When to show the consent page, according to the client (`prompt`).
+/// The client's rule for the consent page (`prompt`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ConsentPrompt {

@@ -57,7 +57,7 @@ pub enum RequestDecision {
 /// A decided request, for a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecidedRequest {
-    /// How it was decided.
+    /// The decision about it.
     pub decision: RequestDecision,
     /// Time of the decision.
     pub at: Timestamp,

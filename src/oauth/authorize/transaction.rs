@@ -1,7 +1,7 @@
 //! An authorization request until the decision (`OA-68`): sealed in a form until the login, then a row.
 //!
 //! Before the login nothing is stored, so unauthenticated clients cannot fill the database. A sealed request opens only
-//! in the browser for which it was sealed; opening it consumes nothing, since a decision needs the row.
+//! in the browser it was sealed for; opening it consumes nothing, since a decision needs the row.
 
 use super::{
     authorization_request::{self, AuthorizationRequest, MAX_REQUEST},

@@ -15,8 +15,8 @@ use crate::{
     support::{SealingKey, Timestamp},
 };
 
-/// How long a key verifies after a newer one takes over signing: the longest life of an access token (24 hours), and
-/// clock skew.
+/// Time that a key verifies after a newer one takes over signing: the longest life of an access token (24 hours), and clock
+/// skew.
 const OVERLAP: Duration = Duration::from_mins(24 * 60 + 1);
 
 /// The signing keys, in signing order.

@@ -13,7 +13,7 @@ pub(crate) struct FrameReader {
     is_fragmented: bool,
 }
 
-/// What the next byte belongs to.
+/// The part that the next byte belongs to.
 #[derive(Debug)]
 enum FramePosition {
     /// The response to the upgrade. This many bytes matched its end so far.
