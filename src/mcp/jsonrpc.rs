@@ -73,10 +73,7 @@ pub enum Malformed {
     },
     /// An object meant as the answer to this request, which gets no other: `-32600`.
     #[error("Invalid Request: the answer cannot be read: {reason}")]
-    BrokenAnswer {
-        reason: String,
-        id: RequestId,
-    },
+    BrokenAnswer { reason: String, id: RequestId },
     /// Its parameters are a list, or a member that the gateway decides on has two readings: `-32602`.
     #[error("Invalid params: {reason}")]
     InvalidParams {

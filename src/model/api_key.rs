@@ -46,9 +46,7 @@ pub enum KeyAccount {
         subject: String,
     },
     /// The service account of a client, which authenticates at the token endpoint (`OA-144`).
-    Service {
-        client: ClientId,
-    },
+    Service { client: ClientId },
 }
 
 /// A stored API key (`OA-126`).

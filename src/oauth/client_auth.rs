@@ -51,6 +51,7 @@ pub(super) enum SoughtClient {
 enum ClientCredentials<'a> {
     /// An id, perhaps with a secret.
     Secret { scheme: Scheme, id: String, secret: Option<Secret> },
+    /// An assertion, perhaps with the id in the form.
     Assertion { body_id: Option<&'a str>, text: &'a str },
 }
 

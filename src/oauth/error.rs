@@ -27,19 +27,13 @@ pub enum OAuthError {
     Storage(#[from] storage::StorageError),
     /// The master key file cannot be read or created.
     #[error("the master key file {path} cannot be read: {source}; make it readable by the gateway only")]
-    MasterKeyFile {
-        path: String,
-        source: std::io::Error,
-    },
+    MasterKeyFile { path: String, source: std::io::Error },
     /// The configured master key file cannot be read.
     #[error(
         "the master key file {path}, which `master_key_file` or LOCKKEEPER_MASTER_KEY_FILE names, cannot be read, and the gateway \
          does not create it; put the key that belongs to the database there, or remove the setting: {source}"
     )]
-    NamedMasterKey {
-        path: String,
-        source: std::io::Error,
-    },
+    NamedMasterKey { path: String, source: std::io::Error },
     /// The configured master key file has no key.
     #[error(
         "the master key file {0}, which `master_key_file` or LOCKKEEPER_MASTER_KEY_FILE names, does not have 32 bytes in base64url \

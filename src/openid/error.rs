@@ -29,16 +29,10 @@ pub enum OpenIdError {
     Declined,
     /// The provider does not support a choice of accounts: the login begins again without it.
     #[error("the provider refuses `prompt=select_account`; it is asked with `login` in its place")]
-    NoChoice {
-        prompt: ProviderPrompt,
-        after: String,
-    },
+    NoChoice { prompt: ProviderPrompt, after: String },
     /// The answer came before, in the same browser: the login begins again.
     #[error("the answer came before; the provider is asked once more")]
-    Again {
-        prompt: ProviderPrompt,
-        after: String,
-    },
+    Again { prompt: ProviderPrompt, after: String },
     /// The provider refuses the request of the gateway, with this code.
     #[error("the provider refuses: {0}")]
     Refused(String),

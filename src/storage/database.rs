@@ -46,10 +46,7 @@ impl Engine {
 pub enum StorageError {
     /// The file cannot be created, or its mode cannot be set.
     #[error("the database file {path} cannot be opened: {source}")]
-    File {
-        path: String,
-        source: std::io::Error,
-    },
+    File { path: String, source: std::io::Error },
     /// A newer program has changed the schema.
     #[error(
         "a newer version of this program has changed the database (to schema {found}; this one knows up to {known}): run \
@@ -85,10 +82,7 @@ pub enum StorageError {
     Ended,
     /// A row has a value that the gateway never writes.
     #[error("the database is inconsistent: table {table}, column {column}")]
-    Inconsistent {
-        table: &'static str,
-        column: &'static str,
-    },
+    Inconsistent { table: &'static str, column: &'static str },
 }
 
 // === impl Database ===

@@ -51,11 +51,17 @@ pub(super) struct ProviderForm {
 enum AfterLogin {
     Account,
     /// The connect page at this address.
-    Connect { address: String },
+    Connect {
+        address: String,
+    },
     /// The page for entering a device's code, prefilled with this one.
-    Device { code: String },
+    Device {
+        code: String,
+    },
     /// The consent page of the authorization request sent along, which is sealed for this secret.
-    Authorization { secret: String },
+    Authorization {
+        secret: String,
+    },
 }
 
 /// `POST /oauth/login/start`: sends the browser to a provider.

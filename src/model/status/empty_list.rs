@@ -14,9 +14,7 @@ const MAX_REASON: usize = 400;
 #[serde(tag = "cause", rename_all = "kebab-case")]
 pub enum EmptyList {
     /// The server does not declare the capability.
-    Undeclared {
-        capability: String,
-    },
+    Undeclared { capability: String },
     /// The server has not answered yet.
     Silent {
         /// Seconds since the request.
@@ -28,15 +26,11 @@ pub enum EmptyList {
         error: String,
     },
     /// The gateway got no answer.
-    NotFetched {
-        reason: String,
-    },
+    NotFetched { reason: String },
     /// The answer has no list.
     Malformed,
     /// Every entry breaks the schema.
-    LeftOut {
-        entries: usize,
-    },
+    LeftOut { entries: usize },
     /// The rules of the configuration leave no tools.
     NoneOffered,
     /// The server lists nothing.
