@@ -78,7 +78,7 @@ key_rows! {
         ///
         /// Only with `auth = "oauth"`.
         authorize_params: TableOfTexts, None("{ prompt = \"select_account\" }");
-        /// With `true`, URLs named by the server may be in a private network, and are reached through the proxy of the
+        /// With `true`, URLs named by the server may be in a private network, or reachable only through the proxy of the
         /// environment.
         ///
         /// By default only public addresses and the origin of `url` are allowed. Only with `auth`.

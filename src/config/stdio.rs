@@ -20,7 +20,9 @@ config_keys! {
 /// A transport with authorization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpgradeTransport {
+    /// HTTP+SSE of 2024-11-05, at `/sse`.
     HttpSse,
+    /// Streamable HTTP, at `/mcp`.
     StreamableHttp,
 }
 

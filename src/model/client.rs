@@ -57,7 +57,9 @@ pub enum ConsentRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GrantType {
+    /// The authorization code grant (RFC 6749 4.1).
     AuthorizationCode,
+    /// The refresh token grant (RFC 6749 6).
     RefreshToken,
     /// RFC 6749 4.4: for clients registered by the operator.
     ClientCredentials,

@@ -10,6 +10,7 @@ use super::{
 /// Names of tools and prompts on the merged endpoint (`translation` 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Naming {
+    /// `<backend>__<name>`, at the merged endpoint.
     Prefixed,
     /// The backend's own names, if the gateway was started for exactly one backend.
     Plain,

@@ -9,8 +9,11 @@ use super::{HttpSpec, SocketAddress, TransportSpec};
 /// URL of a server; its scheme selects the transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ServerUrl {
+    /// With `http` or `https`.
     Http(Url),
+    /// With `ws` or `wss`.
     WebSocket(Url),
+    /// As `unix:PATH` or `tcp://HOST:PORT`.
     Socket(SocketAddress),
 }
 

@@ -30,6 +30,7 @@ pub enum TransportSpec {
 pub enum SocketAddress {
     /// Path of a Unix domain socket.
     Unix(PathBuf),
+    /// A TCP socket, without TLS.
     Tcp {
         /// Host name or IP address, IPv6 in brackets.
         host: String,

@@ -96,6 +96,7 @@ pub enum ErrorResponse {
     /// `unauthorized_client`: the client did not register for this grant type.
     #[error("the client may not use this grant type")]
     UnauthorizedClient,
+    /// `unsupported_grant_type`: the server lacks this grant type.
     #[error("this grant type is not supported; the metadata of the server name those that are")]
     UnsupportedGrantType,
     /// `authorization_pending` (RFC 8628 3.5): the person has not decided yet.
@@ -119,8 +120,10 @@ pub enum ErrorResponse {
     /// An error of RFC 6749 4.1.2.1 in a pushed request (RFC 9126 2.3).
     #[error("{1}")]
     AuthorizationRequest(&'static str, String),
+    /// `invalid_redirect_uri` (RFC 7591 3.2.2).
     #[error("{0}")]
     InvalidRedirectUri(String),
+    /// `invalid_client_metadata` (RFC 7591 3.2.2).
     #[error("{0}")]
     InvalidClientMetadata(String),
     /// The form is longer than this number of bytes (`OA-30`); RFC 6749 has no code for it.

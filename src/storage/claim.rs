@@ -22,8 +22,7 @@ pub struct DatabaseClaim {
 }
 
 impl Storage {
-    /// Claims the database. Waits up to 5 s for a gateway that is not allowed at the same time; `None` if it does not
-    /// end.
+    /// Claims the database. Waits up to 5 s for the end of a gateway that excludes this claim; `None` if it stays.
     pub async fn claim(&self, kind: ClaimKind) -> Result<Option<DatabaseClaim>, StorageError> {
         if self.database.engine == Engine::Sqlite {
             return Ok(Some(DatabaseClaim { _connection: None }));

@@ -11,6 +11,7 @@ use crate::support::off_worker::debug_assert_off_worker;
 pub enum Token<'a> {
     OpenObject,
     OpenArray,
+    /// The end of an object or array.
     Close,
     /// A member name, with its quotes.
     Key(&'a str),
