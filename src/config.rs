@@ -1,14 +1,12 @@
-//! The configuration: read once, checked as a whole, every error reported with its place. Knows nothing of running
-//! parts.
+//! The configuration: read once, checked as a whole, every error reported with its place.
 //!
-//! A file (`lockkeeper.toml`, or that of another program) becomes a tree of values with their places
-//! ([`mod@tree`]); each section reads its table from there and reports errors ([`ConfigProblems`]). The command line
-//! and `LOCKKEEPER_*` variables override the file. Secrets are never printed: no message quotes a value that may hold
-//! one.
+//! A file (`lockkeeper.toml`, or that of another program) becomes a tree of values with their places ([`mod@tree`]);
+//! each section reads its table from there and reports errors ([`ConfigProblems`]). The command line and `LOCKKEEPER_*`
+//! variables override the file. Secrets are never printed: no message quotes a value that may contain one.
 //!
-//! To add a scalar key: an entry of [`config_keys`](crate::model::config_key) in the file of its values. A key that needs a
-//! reader of its own has its row beside that reader (`key_rows`). A test writes both into `lockkeeper.example.toml`,
-//! `lockkeeper.schema.json` and `docs/configuration.md` (`UPDATE=1`).
+//! To add a scalar key: an entry of [`config_keys`](crate::model::config_key) in the file of its values. A key that
+//! needs a reader of its own has its row next to that reader (`key_rows`). A test writes both into
+//! `lockkeeper.example.toml`, `lockkeeper.schema.json` and `docs/configuration.md` (`UPDATE=1`).
 
 pub mod auth;
 pub mod backend;

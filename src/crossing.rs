@@ -1,15 +1,15 @@
 //! Decorators for pairs of client and server that differ in era or in tasks, each a [`Server`] around a [`Server`]. A
-//! call between peers of the same era passes none. Knows nothing of transports and connections.
+//! call between peers of the same era passes none.
 //!
 //! | Noun | What |
 //! |---|---|
-//! | `pairs` | client side × server side → the decorators of that pair, as one table; a backend that puts them on |
+//! | `pairs` | client side × server side → the decorators of that pair, as one table; a backend that applies them |
 //! | `repeat` | calls that a server of 2026-07-28 ends with requests, for clients with a session |
 //! | `suspend` | calls whose server asks in mid-call, for clients without one; the sealed state of every request |
 //! | `subscriptions` | subscriptions of sessions, as listens |
-//! | `tasks` | tasks of 2025-11-25 and those of the extension, for clients that have the others or none |
-//! | `deferred` | requests of servers that wait for a call to ride on |
-//! | `collection_window` | the time in which requests are collected, so that the client is asked once |
+//! | `tasks` | tasks of 2025-11-25 and of the extension, for clients with the other kind or none |
+//! | `deferred` | requests of servers that wait for a call to carry them |
+//! | `collection_window` | the time to collect requests, so that the client gets them at once |
 
 mod collection_window;
 mod deferred;

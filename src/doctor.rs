@@ -1,8 +1,8 @@
-//! What the well-known MCP clients send and require on their way to a token, and whether a deployment gives it to them.
-//! Knows nothing of this gateway: it looks at any MCP server over HTTP, and goes as far as it can without a person.
+//! The well-known MCP clients' requests and requirements on their way to a token, and whether a deployment meets them.
+//! It does not depend on this gateway: it examines any MCP server over HTTP, as far as possible without a person.
 //!
-//! A client is a value of [`CLIENTS`]; [`Doctor::examine`] does for each the same: the 401, the metadata, the registration,
-//! the authorization request up to the login page, and the errors of the token endpoint.
+//! A client is a value of [`CLIENTS`]; [`Doctor::examine`] takes the same steps for each: the 401, the metadata, the
+//! registration, the authorization request up to the login page, and the errors of the token endpoint.
 
 mod authorization;
 mod certificate;

@@ -1,17 +1,18 @@
-//! Requests to URLs that somebody else than the operator chooses: clients, their documents, servers and theirs (`OA-47`,
-//! `UP-5`). Knows nothing of what the documents mean.
+//! Requests to URLs that someone other than the operator chooses: clients, their documents, servers and their documents
+//! (`OA-47`, `UP-5`).
 //!
 //! # Use
 //!
-//! [`Fetcher::send`] takes a [`FetchRequest`] and the [`FetchRules`] of its kind, and returns the response of any status,
-//! redirects included: nothing is followed. The host is resolved once, all its addresses must be public, and the
-//! connection goes to one of those, through the operator's proxy if there is one. [`Reach`] has the exceptions, which only the operator makes. A [`FetchBudget`] is
-//! charged before each: it bounds what one stranger can have the gateway do.
+//! [`Fetcher::send`] takes a [`FetchRequest`] and the [`FetchRules`] of its kind, and returns the response of any
+//! status, including redirects, which are not followed. The host is resolved once, all its addresses must be public,
+//! and the connection goes to one of them, through the operator's proxy if there is one. [`Reach`] holds exceptions,
+//! which only the operator makes. Each request is first charged to a [`FetchBudget`], which limits what one stranger
+//! can have the gateway do.
 //!
-//! Documents that are read again and again are [`Documents`]: kept as their hosts say, asked for once at a time.
+//! Documents that are read repeatedly are [`Documents`]: kept as long as their hosts say, with one request at a time.
 //!
-//! What the operator, or the person who runs this program, chose needs no guard: [`OpenClient`], over the connector that
-//! requests to servers use too.
+//! URLs chosen by the operator, or by the person who runs this program, need no guard: [`OpenClient`], over the same
+//! connector as requests to servers.
 //!
 //! [`FetchError`] is for the log. A stranger who could read it would have a port scanner inside this network.
 

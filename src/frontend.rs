@@ -1,18 +1,18 @@
-//! Clients of the gateway: Streamable HTTP in all protocol versions that have it, HTTP+SSE, WebSocket, stdio. Knows
-//! servers only as [`crate::mcp::Server`], and callers as [`crate::resource::Authorized`].
+//! Clients of the gateway: Streamable HTTP in all protocol versions that have it, HTTP+SSE, WebSocket, stdio. Servers
+//! appear here only as [`crate::mcp::Server`], and callers as [`crate::resource::Authorized`].
 //!
-//! Every request comes with its `Authorized`, which the gate of `resource` has made; behind a router, as an extension.
+//! Every request comes with its `Authorized`, made by the gate of `resource`; behind a router, as an extension.
 //!
 //! | File | Content |
 //! |---|---|
 //! | `binding` | bytes, status and headers to messages and back, for each transport |
-//! | `state`, `frontend_settings` | the state that everything below shares, and its bounds |
-//! | `sessions` | the table of sessions: their owners, their bounds, their ends |
+//! | `state`, `frontend_settings` | state shared by all, and its limits |
+//! | `sessions` | the table of sessions: owners, limits, ends |
 //! | `session` | one session: its messages, its calls |
 //! | `server_requests` | the requests of servers to the client of a session |
-//! | `unfinished_tasks` | the tasks of sessions for which a replica waits before it stops |
-//! | `replay` | messages for streams, and for clients that come back to them |
-//! | `request_limits` | the bounds of requests without a session |
+//! | `unfinished_tasks` | tasks of sessions, which a stopping replica waits for |
+//! | `replay` | messages for streams, and for clients that return to them |
+//! | `request_limits` | the limits of requests without a session |
 //! | `stateless_request` | one request without a session |
 
 mod binding;
@@ -82,8 +82,8 @@ impl Frontend {
         binding::stdio::serve(Arc::clone(&self.0), Sender { admission, endpoint, servers }, input, output).await;
     }
 
-    /// A request was refused. If it has the answer to a server's request, which a client sends once, the server gets that, or an
-    /// error if the answer may not be used: the call would wait for what nobody sends any more.
+    /// A request was refused. If it carries the answer to a server's request, which a client sends only once, the
+    /// server gets that answer, or an error if it may not be used; otherwise the call would wait forever.
     pub async fn take_unheard(&self, request: Request, unheard: Unheard) {
         binding::take_unheard(&self.0, request, unheard).await;
     }
@@ -105,7 +105,7 @@ impl Frontend {
         clients
     }
 
-    /// Those of one user. The others are not looked at.
+    /// The sessions of one user, without looking at others'.
     pub fn status_of(&self, user: &UserId) -> Vec<SessionStatus> {
         let mut clients = self.0.sessions.status_of(user);
         clients.extend(self.0.requests.status_of(user, self.0.clock.now()));
@@ -144,7 +144,7 @@ impl Frontend {
                 () = cancel.cancelled() => break,
                 _ = sweeps.tick() => {
                     self.sweep_memory().await;
-                    // many rows take their time, and the next start goes on with them
+                    // many rows take a while, and the next start continues with them
                     cancel.run_until_cancelled(self.0.sessions.delete_idle_rows()).await;
                 }
             }
@@ -152,8 +152,8 @@ impl Frontend {
         self.sweep_memory().await;
     }
 
-    /// Ends standalone streams, and HTTP+SSE sessions once their calls are answered: they would keep connections open for ever.
-    /// Calls continue.
+    /// Ends standalone streams, and HTTP+SSE sessions once their calls are answered: they would keep connections open
+    /// forever. Calls continue.
     pub fn drain(&self) {
         self.0.drained.cancel();
     }
@@ -168,7 +168,7 @@ impl Frontend {
         self.0.sessions.tasks.all_ended().await;
     }
 
-    /// Ends everything that runs, and waits for it. Sessions stay in the store, for the next process.
+    /// Ends everything running, and waits for it. Sessions stay in the store, for the next process.
     pub async fn close(&self) {
         self.drain();
         self.0.sessions.close();

@@ -1,7 +1,7 @@
-//! Middleware around every route: request id, log, panics, and early refusals. Knows nothing of MCP, OAuth and pages.
+//! Middleware around every route: request id, log, panics, and early refusals.
 //!
 //! All checks run in one function, cheapest first, without boxing: every call passes it. It never responds with a
-//! redirect: clients of `/mcp` and of the discovery documents follow none (`OA-17`).
+//! redirect: clients of `/mcp` and of the discovery documents do not follow them (`OA-17`).
 
 mod answers;
 pub(crate) mod client_ip;
@@ -69,7 +69,7 @@ fn log_context(request: &Request, id: CorrelationId, from: ClientIp) -> impl Fn(
     }
 }
 
-/// The peer address of the connection: that of whoever carried the request, else that of the socket.
+/// The peer address of the connection: the carrier's address if another replica carried the request, else the socket's.
 fn peer(request: &Request) -> IpAddr {
     let carried = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| *peer);
     let peer = carried.or_else(|| request.extensions().get().map(ConnectionPlace::peer));
@@ -113,7 +113,7 @@ impl Guard {
         let answer = pin!(async {
             let answer = match self.admit(&mut request, peer, from) {
                 Ok(permit) => {
-                    // pinned here and below, since a future that is passed by value is copied
+                    // pinned here and below, since passing a future by value copies it
                     let handler = pin!(handler(request));
                     let answer = panics::caught(handler, server_error).await;
                     if let Some(permit) = permit { forwarded::hold(permit, answer) } else { answer }
@@ -167,8 +167,8 @@ impl Guard {
     }
 }
 
-/// Refuses, in JSON-RPC, a message whose announced length is above `max`. Pages and OAuth endpoints have their own limits
-/// and formats.
+/// Refuses, in JSON-RPC, a message whose announced length exceeds `max`. Pages and OAuth endpoints have their own
+/// limits and formats.
 fn too_large(request: &Request, max: usize) -> EarlyRefusal {
     let message = format!("The request body is larger than the {max} bytes that this gateway accepts.");
     EarlyRefusal::json_rpc(StatusCode::PAYLOAD_TOO_LARGE, message, request.headers())

@@ -1,6 +1,6 @@
-//! Layers around a server, each a `Server` around a `Server`: bounds, checks, progress, owners of tasks, rules for tools.
-//! `app/stack` lists them in order. A layer knows the server beneath it, and nothing of routes, lists and names of the merged
-//! endpoint.
+//! Layers around a server, each a `Server` around a `Server`: bounds, checks, progress, owners of tasks, rules for
+//! tools. `app/stack` lists them in order. A layer only depends on the server beneath it; routes, and the lists and
+//! names of the merged endpoint, are elsewhere.
 
 mod call_bound;
 mod checked_outputs;

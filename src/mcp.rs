@@ -1,4 +1,4 @@
-//! The protocol: messages, revisions and calls as values. Knows nothing of transports, sessions and storage.
+//! The protocol: messages, revisions and calls as values.
 //!
 //! The narrow waist of the gateway: a [`Server`] takes a [`Call`] and returns a [`Reply`]. The gateway is a server made
 //! of servers; so is a scripted test double.

@@ -1,9 +1,9 @@
-//! The authorization server (OAuth 2.1, RFC 8414, RFC 7591, RFC 7009). Knows nothing of MCP messages and of pages.
+//! The authorization server (OAuth 2.1, RFC 8414, RFC 7591, RFC 7009).
 //!
 //! A grant is one consent of one user, through one API key, to one client, for one endpoint. Codes, refresh tokens and
-//! access tokens belong to it and end with it. To extend the server, add a file: another source of clients beside
-//! `registration`, another client authentication method in `client_auth`, another grant type in `token/`. What a grant
-//! rests on is told in [`crate::model::ApiKey`]'s file.
+//! access tokens belong to it and end with it. To extend the server, add a file: another source of clients next to
+//! `registration`, another client authentication method in `client_auth`, another grant type in `token/`. The file of
+//! [`crate::model::ApiKey`] describes what a grant rests on.
 
 pub mod access_token;
 pub mod api_keys;
@@ -96,7 +96,7 @@ use crate::{
 
 /// Interval between polls for revocations by other processes.
 const POLL: Duration = Duration::from_millis(500);
-/// Time for what is written between two polls: a connection that has died must not stop it for good.
+/// Time limit for the writes between two polls: a dead connection must not stop them for good.
 const NOTES_TIMEOUT: Duration = Duration::from_secs(15);
 /// Interval between purges of expired rows.
 const PURGE_EVERY: Duration = Duration::from_mins(10);
@@ -147,22 +147,18 @@ impl OAuth {
         Ok(Self(Arc::new(Services::new(deps, pepper, signing, (revocations, uses), requests))))
     }
 
-    /// API keys.
     pub fn keys(&self) -> &Keys {
         &self.0.keys
     }
 
-    /// Grants.
     pub fn grants(&self) -> &Grants {
         &self.0.grants
     }
 
-    /// Users.
     pub fn users(&self) -> &Users {
         &self.0.users
     }
 
-    /// The audit trail.
     pub fn audit(&self) -> &Audit {
         &self.0.deps.audit
     }
@@ -172,37 +168,34 @@ impl OAuth {
         &self.0.signing
     }
 
-    /// The signer of who calls, for servers that are told.
+    /// Signs the identity of callers, for servers that get it.
     pub fn identity_signer(&self) -> IdentitySigner {
         caller_token::signer(self.0.deps.clone(), Arc::clone(&self.0.signing))
     }
 
-    /// Registered clients.
     pub fn clients(&self) -> &RegisteredClients {
         &self.0.clients
     }
 
-    /// Tokens with which clients may register.
+    /// Tokens that let clients register.
     pub fn initial_access_tokens(&self) -> &InitialAccessTokens {
         &self.0.initial_access_tokens
     }
 
-    /// Invitations.
     pub fn invitations(&self) -> &Invitations {
         &self.0.invitations
     }
 
-    /// The users who are disabled or deleted from now on, by any process: what is held for them ends.
+    /// Users who are disabled or deleted from now on, by any process; everything held for them ends.
     pub fn gone_users(&self) -> broadcast::Receiver<UserId> {
         self.0.revocations.gone_users()
     }
 
-    /// Devices that wait for a person.
+    /// Devices waiting for a person.
     pub fn devices(&self) -> &DeviceAuthorizations {
         &self.0.devices
     }
 
-    /// The authorization endpoint.
     pub fn authorization(&self) -> &Authorization {
         &self.0.authorization
     }
@@ -218,13 +211,13 @@ impl OAuth {
         self.0.verifier.verify(presented, from).await
     }
 
-    /// A credential as it was verified last, if it has not ended since as far as is known. Nothing may be done for its caller:
-    /// the database may know more.
+    /// A credential as last verified, unless it is known to have ended since. Nothing may be done for its caller: the
+    /// database may know more.
     pub fn remembered(&self, presented: &str) -> Option<Arc<VerifiedCredential>> {
         self.0.verifier.remembered(presented)
     }
 
-    /// Verifies again what was verified before, for a request from this address.
+    /// Verifies a credential again, for a request from this address.
     pub async fn verify_again(&self, verified: &VerifiedCredential, from: IpAddr) -> Result<(), KeyRefusal> {
         self.0.verifier.verify_again(verified, from).await
     }
@@ -240,12 +233,12 @@ impl OAuth {
     /// writes usage times, and purges expired rows, until `cancel`. Run it on the app's task tracker.
     pub async fn watch_revocations(&self, cancel: CancellationToken) {
         let watch = RevocationWatch::new(Arc::clone(&self.0.revocations), self.0.deps.storage.revocation_notices());
-        // a purge takes its time, and nothing that is noted waits for it
+        // a purge takes a while, and the notes must not wait for it
         let (notes, purges) = (Box::pin(self.keep_notes(&cancel)), Box::pin(self.keep_purged(&cancel)));
         tokio::join!(cancel.run_until_cancelled(watch.run(POLL)), notes, purges);
     }
 
-    /// Writes what is noted, every 500 ms and at the end.
+    /// Writes the notes, every 500 ms and at the end.
     async fn keep_notes(&self, cancel: &CancellationToken) {
         let mut timer = tokio::time::interval(POLL);
         timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -263,7 +256,7 @@ impl OAuth {
         }
     }
 
-    /// Purges what has expired, every 10 minutes: at the start too, so that rows that expired while nothing ran go first.
+    /// Purges expired rows, every 10 minutes and at the start, so that rows that expired during a stop go first.
     async fn keep_purged(&self, cancel: &CancellationToken) {
         let mut timer = tokio::time::interval(PURGE_EVERY);
         timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -274,7 +267,7 @@ impl OAuth {
         }
     }
 
-    /// One poll: applies new revocations and other signing keys by any process, and writes usage times.
+    /// One poll: applies new revocations and changed signing keys of any process, and writes usage times.
     pub async fn sync(&self) -> Result<(), OAuthError> {
         self.write_notes().await?;
         self.0.revocations.read().await
@@ -285,8 +278,8 @@ impl OAuth {
         self.0.revocations.database_answers().await
     }
 
-    /// Writes the audit trail, usage times and counts, ends keys that are due, and reads the signing keys and the counts of
-    /// other processes. The audit trail waits for nothing else.
+    /// Writes the audit trail, usage times and counts, ends keys that are due, and reads the signing keys and other
+    /// processes' counts. The audit trail does not wait for the rest.
     async fn write_notes(&self) -> Result<(), OAuthError> {
         self.0.deps.audit.write().await?;
         if self.0.signing.sync().await? {

@@ -1,10 +1,9 @@
-//! Login through OpenID providers (OpenID Connect Core 1.0, Back-Channel Logout 1.0). Knows nothing of pages, of accounts
-//! and of the store.
+//! Login through OpenID providers (OpenID Connect Core 1.0, Back-Channel Logout 1.0).
 //!
-//! [`Providers::begin`] sends a browser to a provider, [`Providers::finish`] makes a verified [`Person`] of what comes
-//! back, and [`Providers::logout`] one of a provider's report. [`Providers::assertion_verifier`] verifies what a client brings in place
-//! of a login. Nothing is stored in between: what a login needs when
-//! the browser returns is sealed into its cookie.
+//! [`Providers::begin`] sends a browser to a provider, [`Providers::finish`] turns the response into a verified
+//! [`Person`], and [`Providers::logout`] does so with a provider's report. [`Providers::assertion_verifier`] verifies
+//! an assertion that replaces a login. Nothing is stored in between: the state of a login is sealed into its browser's
+//! cookie.
 
 mod assertion_checks;
 mod dependencies;

@@ -1,12 +1,12 @@
-//! Replicas of one gateway on one database. Each owns what is in its memory: sessions, and calls that wait for their client.
-//! A request that comes to another replica is carried to the owner; an owner that is gone is succeeded (design rule 9).
-//! Knows requests only by the ids in them, and nothing of MCP.
+//! Replicas of one gateway on one database. Each owns the state in its memory: sessions, and calls that wait for their
+//! client. A request that arrives at another replica is carried to the owner; if the owner is gone, another takes over
+//! (design rule 9). Requests are known here only by the ids in them.
 //!
 //! | File | Content |
 //! |---|---|
-//! | `membership` | the lease of this replica, and who the others are |
-//! | `clocks` | the clock of this machine beside the others' |
-//! | `identity` | the keys by which replicas know each other |
+//! | `membership` | the lease of this replica, and the other replicas |
+//! | `clocks` | comparison of this machine's clock with the others' |
+//! | `identity` | keys by which replicas recognize each other |
 //! | `door` | the listener for other replicas |
 //! | `connector`, `hop`, `lent_body`, `carried_body` | a request on its way to another replica, and its answer |
 //! | `late_answers` | answers of clients that could not be carried in time |
@@ -65,18 +65,19 @@ use crate::{
     wire::headers::SESSION_ID,
 };
 
-/// Maximum time in which a request finds the replica that answers it: until the lease of one that was lost is over, and
-/// another has succeeded it.
+/// Maximum time for a request to find the replica that answers it: until the lease of a lost replica is over, and
+/// another has taken its place.
 const PATIENCE: Duration = LEASE.saturating_mul(2);
-/// The same for a request that the home answers, which may have to end its servers first, for another to start them.
+/// The same for a request that the home answers. The old home may have to end its servers first, before another starts
+/// them.
 const PATIENCE_AT_HOME: Duration = Duration::from_mins(1);
 /// Wait before the next attempt at a replica that cannot be reached.
 const RETRIED_AFTER: Duration = Duration::from_millis(250);
-/// Wait before the next look for the owner of what a replica has just given up.
+/// Wait before the next look for the owner of something a replica has just given up.
 const LOOKED_AFTER: Duration = Duration::from_millis(20);
-/// Time after which all others know that a replica has left: each looks once in [`RENEWED_EVERY`].
+/// After this time all others know that a replica has left: each looks once in [`RENEWED_EVERY`].
 const KNOWN_TO_ALL: Duration = RENEWED_EVERY.saturating_add(Duration::from_millis(500));
-/// Sessions of which this replica remembers who has succeeded their first owner, and for how long without use.
+/// How many sessions this replica remembers as taken over by another owner, and for how long without use.
 const MOVED: (u64, Duration) = (100_000, Duration::from_mins(10));
 
 /// This replica among the others. Cheap to clone.
@@ -86,34 +87,34 @@ pub struct Replicas {
     carrier: Carrier,
     late: LateAnswers,
     moved: Cache<String, ReplicaNumber>,
-    /// The requests of others that are answered here.
+    /// Other replicas' requests being answered here.
     guests: TaskTracker,
     tunnels: Tunnels,
-    /// Cancelled when this replica is about to stop: streams that only wait are ended.
+    /// Cancelled when this replica is about to stop: idle streams are ended.
     draining: CancellationToken,
-    /// Cancelled when this replica serves nothing any more.
+    /// Cancelled when this replica stops serving.
     stopping: CancellationToken,
 }
 
-/// The replica at which a request is tried.
+/// The replica to try for a request.
 enum Place {
     This,
     Other(ReplicaNumber),
-    /// It needs the home, and no replica is that.
+    /// It needs the home, and there is none.
     NoHome,
 }
 
 /// The parts of the gateway that replicas need.
 pub struct ReplicaDeps {
-    /// The database that they share.
+    /// The shared database.
     pub storage: Storage,
     /// Compared with the database's.
     pub clock: Arc<dyn Clock>,
-    /// The budget for bodies on their way to another replica.
+    /// The budget for bodies in transit to another replica.
     pub budget: MemoryBudget,
 }
 
-/// A request that was not answered where it was tried.
+/// A request that was not answered at the tried replica.
 struct Untaken {
     body: Body,
     /// The replica to try next.
@@ -123,8 +124,8 @@ struct Untaken {
 // === impl Replicas ===
 
 impl Replicas {
-    /// Joins the replicas on this database. Others reach this one at `address`, where `listener` listens. The endpoints
-    /// `at_home` are answered by one of all.
+    /// Joins the replicas on this database. Others reach this one at `address`, where `listener` listens. Only the home
+    /// answers the endpoints `at_home`.
     ///
     /// # Errors
     ///
@@ -151,22 +152,22 @@ impl Replicas {
         self.membership.number()
     }
 
-    /// The reason for which this replica should get no requests at the moment, if there is one.
+    /// Why this replica should get no requests at the moment, if so.
     pub fn unready(&self) -> Option<Unready> {
         self.membership.unready()
     }
 
-    /// Open while this replica owns what it has.
+    /// Open while this replica owns its state.
     pub fn fence(&self) -> Fence {
         self.membership.fence().clone()
     }
 
-    /// Open once this replica is the home: it runs the servers that all share.
+    /// Open once this replica is the home, which runs the shared servers.
     pub fn home(&self) -> Latch {
         self.membership.home().here().clone()
     }
 
-    /// Requests for these endpoints are answered by the home: such servers are there.
+    /// The home answers requests for these endpoints, since their servers run there.
     pub fn serve_at_home(&self, endpoints: BTreeSet<Target>) {
         self.membership.home().set_targets(endpoints);
     }
@@ -180,14 +181,14 @@ impl Replicas {
         self.membership.keep(&stop).await
     }
 
-    /// Becomes the home no more, since this replica is about to stop, and ends the streams that it carries and on which no
-    /// call is answered: their clients open them again elsewhere.
+    /// Gives up the role of home, since this replica is about to stop, and ends carried streams without a running call:
+    /// their clients open them again elsewhere.
     pub fn drain(&self) {
         self.membership.home().close();
         self.draining.cancel();
     }
 
-    /// Waits until no request of another replica is answered here, and no WebSocket leads to another.
+    /// Waits until this replica answers no other replica's request, and carries no WebSocket.
     pub async fn quiet(&self) {
         for tasks in [&self.guests, &self.tunnels.tasks] {
             tasks.close();
@@ -195,21 +196,21 @@ impl Replicas {
         }
     }
 
-    /// Answers no more requests of others, once it is quiet.
+    /// Stops answering others' requests, once they are quiet.
     pub async fn finished(&self) {
         self.quiet().await;
         self.stopping.cancel();
         self.guests.wait().await;
     }
 
-    /// Serves no more requests of others: they wait until this replica has left.
+    /// Stops serving others' requests: they wait until this replica has left.
     pub fn stop(&self) {
         self.stopping.cancel();
         self.tunnels.end.cancel();
     }
 
-    /// Leaves the others, when nothing is served any more. Until all of them know it, what they carry here goes back: a
-    /// connection that was closed before would leave open whether a call ran.
+    /// Leaves the others, after it stopped serving. Until all of them know, it returns the requests they carry here:
+    /// closing a connection early would leave open whether a call ran.
     pub async fn leave(&self) {
         self.membership.leave().await;
         if self.membership.has_others() {
@@ -217,15 +218,15 @@ impl Replicas {
         }
     }
 
-    /// Answers a request for an MCP endpoint: by `here`, or by the replica that has the session or the call. One that is
-    /// refused since the database is away goes `here` as [`RequestPlace::Refused`].
+    /// Answers a request for an MCP endpoint: by `here`, or by the replica that has the session or the call. A request
+    /// refused because the database is away goes `here` as [`RequestPlace::Refused`].
     pub async fn answer<F>(&self, request: Request, here: impl Fn(Request) -> F + Send + Sync) -> Response
     where
         F: Future<Output = Response> + Send,
     {
         let place: RequestPlace = request.extensions().get().copied().unwrap_or_default();
         let is_carried = matches!(place, RequestPlace::Carried | RequestPlace::Late);
-        // counted before the look at the end, which waits for what is counted
+        // counted before the check for the end, which waits for counted requests
         let running = is_carried.then(|| self.guests.token());
         if is_carried && self.stopping.is_cancelled() {
             return not_there();
@@ -235,7 +236,7 @@ impl Replicas {
         }
         if !self.membership.fence().is_open() {
             if is_carried {
-                // another may have what it names by now
+                // another may have it by now
                 return not_there();
             }
             if timeout(RESTARTS_WITHIN, self.membership.fence().opened()).await.is_err() {
@@ -244,14 +245,14 @@ impl Replicas {
         }
         let answer = if is_carried { self.receive(request, here).await } else { self.find(request, here).await };
         if answer.status().is_server_error() {
-            // it tells nothing of what this replica has
+            // an error reveals nothing of this replica's state
             return answer;
         }
         self.membership.fence().opened().await;
         answer.map(|body| Body::new(FencedBody::new(body, (self.fence(), running))))
     }
 
-    /// Refuses a request: something may wait for what it says, here or at the replica that has its session.
+    /// Refuses a request: a pending request may wait for its content, here or at the replica with its session.
     async fn refuse<F>(&self, mut request: Request, here: impl Fn(Request) -> F) -> Response
     where
         F: Future<Output = Response> + Send,
@@ -265,7 +266,8 @@ impl Replicas {
         unavailable(NO_LEASE)
     }
 
-    /// Answers a request that another replica carried here. That one may know that this is the home before this one does.
+    /// Answers a request that another replica carried here. That replica may know before this one that this is the
+    /// home.
     async fn receive<F>(&self, request: Request, here: impl Fn(Request) -> F + Send + Sync) -> Response
     where
         F: Future<Output = Response> + Send,
@@ -286,7 +288,7 @@ impl Replicas {
         let until = Instant::now() + if needs_home { PATIENCE_AT_HOME } else { PATIENCE };
         let mut owner = id.as_deref().and_then(|id| self.owner(id));
         if let Some(id) = id.as_deref().filter(|_| owner.is_none() && is_of_connection(&parts.uri)) {
-            // no row tells who has it, and its replica may have joined a moment ago
+            // no row names its owner, and its replica may have joined a moment ago
             self.membership.find(ReplicaNumber::unmark(id).1).await;
             owner = self.owner(id);
         }
@@ -363,7 +365,7 @@ impl Replicas {
                 let wait = if self.membership.fence().is_open() { LOOKED_AFTER } else { RETRIED_AFTER };
                 (back, wait, is_of_connection(&parts.uri).then_some(number))
             }
-            // nobody else can have the session before that replica is gone: no need to ask the store
+            // no other replica can have the session before that one is gone: no need to ask the store
             Carried::Unreachable(back) => (back, RETRIED_AFTER, session.is_some().then_some(number)),
             Carried::Forgotten => {
                 count("forgotten");
@@ -371,7 +373,7 @@ impl Replicas {
             }
             Carried::Lost(back) => {
                 count("lost");
-                // only a message has an effect that must not be there twice: an answer that was taken is taken once
+                // only a message has an effect that must not happen twice; an accepted answer is accepted once
                 let is_message = parts.method == Method::POST;
                 if let Some(back) = back {
                     self.late.keep(number, parts, back);
@@ -386,13 +388,13 @@ impl Replicas {
         Err(Untaken { body, next })
     }
 
-    /// The answer until this replica is about to stop.
+    /// The answer, until this replica is about to stop.
     fn until_drained(&self, answer: Response) -> Response {
         let draining = self.draining.clone();
         answer.map(|body| Body::from_stream(body.into_data_stream().take_until(draining.cancelled_owned())))
     }
 
-    /// True for a request that the home answers. A session that this replica opened is here, wherever the home is by now.
+    /// True for a request that the home answers. A session opened by this replica is here, wherever the home is now.
     fn needs_home(&self, headers: &HeaderMap, uri: &Uri) -> bool {
         let is_own = session(headers, uri).is_some_and(|id| ReplicaNumber::unmark(id).1 == self.number());
         !is_own && self.membership.home().serves(uri.path())
@@ -407,7 +409,7 @@ impl Replicas {
         }
     }
 
-    /// The other replica that has this session, as far as the id and what is remembered tell.
+    /// The other replica with this session, according to the id and the remembered moves.
     fn owner(&self, id: &str) -> Option<ReplicaNumber> {
         let (_, first) = ReplicaNumber::unmark(id);
         if first == self.number() || first == ReplicaNumber::SOLE {
@@ -420,7 +422,7 @@ impl Replicas {
     }
 }
 
-/// The session that a request names: in its header, or in the query of `/messages`.
+/// The session named in a request: in its header, or in the query of `/messages`.
 fn session<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
     if let Some(named) = headers.get(SESSION_ID) {
         return named.to_str().ok();
@@ -434,7 +436,8 @@ fn is_of_connection(uri: &Uri) -> bool {
     uri.path().starts_with("/messages")
 }
 
-/// True for a stream that a client opens again elsewhere without a loss. One that names no session is its session.
+/// True for a stream that a client can open again elsewhere without a loss. A stream without a session id is its own
+/// session.
 fn is_only_waiting(parts: &Parts, answer: &Response) -> bool {
     let kind = answer.headers().get(header::CONTENT_TYPE);
     parts.method == Method::GET
@@ -442,7 +445,7 @@ fn is_only_waiting(parts: &Parts, answer: &Response) -> bool {
         && kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
-/// The answer of a replica that does not have what a carried request names.
+/// The answer of a replica that lacks what a carried request names.
 fn not_there() -> Response {
     (StatusCode::MISDIRECTED_REQUEST, Extension(RequestPlace::Carried)).into_response()
 }
@@ -455,13 +458,13 @@ const NO_MEMORY: &str = "The replica of this gateway that was asked first does n
 const LOST: &str = "The replica of this gateway that has the session or the server was lost before it answered: the call may \
                     have run";
 
-/// 503, as for anything else that did not run and may be tried again.
+/// 503, as for any request that did not run and may be retried.
 fn unavailable(message: &str) -> Response {
     let answer = refused(StatusCode::SERVICE_UNAVAILABLE, message, r#"{"retryable":true}"#);
     ([(header::RETRY_AFTER, "3")], answer).into_response()
 }
 
-/// 502, which says that the call may have run, as for a server that was lost.
+/// 502, meaning that the call may have run, as for a lost server.
 fn lost() -> Response {
     refused(StatusCode::BAD_GATEWAY, LOST, r#"{"retryable":false,"mayHaveRun":true}"#)
 }

@@ -1,8 +1,7 @@
-//! The resource server (RFC 6750, RFC 9728): authentication and authorization of requests to protected endpoints. Knows
-//! nothing of MCP messages.
+//! The resource server (RFC 6750, RFC 9728): authentication and authorization of requests to protected endpoints.
 //!
-//! An authorized request goes on with its [`Authorized`]; behind a router, as a request extension. What serves it knows
-//! nothing of tokens.
+//! An authorized request goes on with its [`Authorized`]; behind a router, as a request extension. The code that serves
+//! it never sees a token.
 
 mod credential;
 mod refusal;
@@ -61,12 +60,14 @@ pub struct Authorized {
     pub lease: StreamLease,
 }
 
-/// The caller of a request that was refused, though something may wait for what it says.
+/// The caller of a refused request, in which a pending request may find its answer.
 #[derive(Debug, Clone)]
 pub enum Unheard {
-    /// The credential was valid before. Nothing may be done for this caller, but what waits may be told of the refusal.
+    /// The credential was valid before. Nothing may be done for this caller, except to report the refusal to pending
+    /// requests.
     Unchecked(Arc<Caller>),
-    /// The credential is valid, and the request was refused at another replica. Of this caller, only answers are of use now.
+    /// The credential is valid, and the request was refused at another replica. Only this caller's answers are of use
+    /// now.
     Late(Arc<Caller>),
 }
 
@@ -86,11 +87,11 @@ pub struct MessagesReach {
     parent: ParentAudience,
 }
 
-/// The credential of a request to `/sse` opens the stream of HTTP+SSE, and nothing else (`OA-120`); as its extension.
+/// The credential of a request to `/sse` opens only the HTTP+SSE stream (`OA-120`); as its extension.
 #[derive(Debug, Clone, Copy)]
 pub struct OpensStreamAlone;
 
-/// The path of a request was `/`, and `/mcp` is meant; as its extension.
+/// The path of a request was `/`, meaning `/mcp`; as its extension.
 #[derive(Debug, Clone, Copy)]
 pub struct MeantMcp;
 
@@ -112,12 +113,13 @@ impl Gate {
 
     /// Handles a request for a protected endpoint: an authorized one goes to `handler` with its [`Authorized`]; any
     /// other gets 400, 401, 403, 429 or 503 with its challenge (`OA-106` to `OA-124`). `OPTIONS` gets 204 without
-    /// authentication; every response has CORS headers (`OA-23`, `OA-24`). No credential reaches the handler: in place
-    /// of an API key of the query, the request carries an `Arc<`[`MessageTicket`]`>`. Reads [`ClientIp`] from the
+    /// authentication; every response has CORS headers (`OA-23`, `OA-24`). The handler never sees a credential: in
+    /// place of an API key in the query, the request carries an `Arc<`[`MessageTicket`]`>`. Reads [`ClientIp`] from the
     /// request extensions.
     ///
-    /// A request whose credential cannot be checked, since the database is away, is refused with 503. If the credential was
-    /// valid before, `unheard` gets the request. It also gets one that another replica could not carry here in time.
+    /// A request whose credential cannot be checked, since the database is away, is refused with 503. If the credential
+    /// was valid before, `unheard` gets the request, as it does if another replica could not carry the request here in
+    /// time.
     pub async fn answer<F, G>(
         &self,
         request: Request,
@@ -168,7 +170,7 @@ impl Gate {
                 StatusCode::ACCEPTED.into_response()
             }
             Ok(verified) => {
-                // handlers have no use for credentials (OA-117); cookies are never read there (OA-25)
+                // handlers do not need credentials (OA-117), and never read cookies (OA-25)
                 request.headers_mut().remove(header::AUTHORIZATION);
                 request.headers_mut().remove(header::COOKIE);
                 if endpoint.binding == Binding::WebSocket {
@@ -203,7 +205,8 @@ impl Gate {
         response
     }
 
-    /// Tells the handler of a request of HTTP+SSE what its credential opens. That of a stream may be in the URL.
+    /// Passes the reach of its credential to the handler of an HTTP+SSE request. The credential of a stream may be in
+    /// the URL.
     fn note_reach(&self, request: &mut Request, verified: &Arc<VerifiedCredential>, is_of_stream: bool) {
         if is_messages(request) == Messages::Yes {
             let reach = MessagesReach { verified: Arc::clone(verified), parent: self.parent_audience() };
@@ -213,7 +216,7 @@ impl Gate {
         }
     }
 
-    /// The credential as it was checked last.
+    /// The credential as last checked.
     fn remembered(&self, credential: &Credential) -> Option<Arc<VerifiedCredential>> {
         match credential {
             Credential::Header(presented) | Credential::Query(presented) => self.oauth.remembered(presented.expose()),
@@ -241,8 +244,8 @@ impl Gate {
         self.oauth.verify(presented.expose(), from).await.map_err(refused)
     }
 
-    /// Checks that the credential opens the endpoint. `/messages` belongs to the `/sse` endpoint at which the session was
-    /// opened, which [`MessagesReach`] knows.
+    /// Checks that the credential opens the endpoint. `/messages` belongs to the `/sse` endpoint where the session was
+    /// opened, kept in [`MessagesReach`].
     fn opened(
         &self,
         verified: &VerifiedCredential,
@@ -301,7 +304,7 @@ impl MessagesReach {
 // === impl ConnectionCredential ===
 
 impl ConnectionCredential {
-    /// True if it is still valid. False also if that cannot be found out.
+    /// True if it is still valid; false also if that cannot be checked.
     pub async fn is_valid(&self) -> bool {
         self.oauth.verify_again(&self.verified, self.from).await.is_ok()
     }
@@ -316,7 +319,7 @@ impl Authorized {
     }
 }
 
-/// Counts the connection of a request as its caller's; `false` if the caller's user has as many as one may have.
+/// Counts the connection of a request as its caller's; `false` if the caller's user has reached the maximum.
 fn has_place(request: &Request, caller: &Caller) -> bool {
     request.extensions().get::<ConnectionPlace>().is_none_or(|place| place.hold_for(&caller.user))
 }
@@ -377,7 +380,7 @@ fn refused(refusal: KeyRefusal) -> ResourceRefusal {
     }
 }
 
-/// Lets a credential in, or tells why not: `needed` are the scopes with which another login might help.
+/// Lets a credential in, or returns why not, with the scopes that another login would need (`needed`).
 fn admitted(verdict: EndpointVerdict, needed: impl FnOnce() -> Scopes) -> Result<(), ResourceRefusal> {
     match verdict {
         EndpointVerdict::Open => Ok(()),
@@ -386,9 +389,10 @@ fn admitted(verdict: EndpointVerdict, needed: impl FnOnce() -> Scopes) -> Result
     }
 }
 
-/// True if a credential opens the endpoint: a key `/sse`, and the others if direct use is allowed; a token its own (`OA-114`),
-/// and one for `/mcp` or `/mcp/{backend}` the `/sse` endpoint of the same servers, since old clients log in there without
-/// naming a resource. Where the operator says so, one for `/mcp` opens what is below too.
+/// True if a credential opens the endpoint. A key opens `/sse`, and the others if direct use is allowed. A token opens
+/// its own endpoint (`OA-114`), and a token for `/mcp` or `/mcp/{backend}` also the `/sse` endpoint of the same
+/// servers, since old clients log in there without naming a resource. If the operator allows it, a token for `/mcp`
+/// also opens the endpoints below.
 fn reaches(opens: &CredentialAccess, endpoint: &Endpoint, parent: impl FnOnce() -> ParentAudience) -> bool {
     match opens {
         CredentialAccess::Key(direct) => endpoint.binding == Binding::Sse || *direct == Direct::Allowed,
@@ -401,7 +405,7 @@ fn reaches(opens: &CredentialAccess, endpoint: &Endpoint, parent: impl FnOnce() 
     }
 }
 
-/// True for the request of a browser that opens a page: it wants HTML first. Clients accept events or JSON.
+/// True for a browser's request for a page: it prefers HTML. Clients accept events or JSON.
 fn is_visit(request: &Request) -> bool {
     let accept = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let accepts =
@@ -434,7 +438,7 @@ fn client_ip(request: &Request) -> IpAddr {
     request.extensions().get().map_or(Ipv4Addr::LOCALHOST.into(), |ClientIp(ip)| *ip)
 }
 
-/// A key in a URL leaks through caches and referrers and is deprecated (`OA-124`; RFC 9745, from the day on which
+/// A key in a URL leaks through caches and referrers and is deprecated (`OA-124`; RFC 9745, from the date when
 /// 2025-03-26 replaced HTTP+SSE).
 fn mark_query_key(response: &mut Response) {
     let headers = response.headers_mut();

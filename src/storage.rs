@@ -1,5 +1,5 @@
-//! The database, SQLite or PostgreSQL: the only module with SQL, which is of the kind that both take. Knows nothing of HTTP
-//! and MCP; `model` defines the meaning of rows.
+//! The database, SQLite or PostgreSQL. Only this module has SQL, in the dialect common to both. `model` defines the
+//! meaning of rows.
 //!
 //! One file for each subject, mostly a single table: [`Storage`] returns a handle for each. Look-ups return
 //! `Result<Option<T>>`; verbs are `lookup`, `find_by_*`, `add`, `list`, `count`, `delete`. Secrets are stored only as
@@ -98,19 +98,20 @@ use std::time::Duration;
 
 use self::database::{Database, Engine};
 
-/// Time in which a database restarts. Requests wait for one that is away for as long: many messages are sent only once.
+/// A database restarts within this time. Requests wait this long for a missing one, since many messages are sent only
+/// once.
 pub const RESTARTS_WITHIN: Duration = Duration::from_secs(10);
 
 /// The database of one gateway. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Storage {
     database: Database,
-    /// The same database through connections that do not wait for the disk.
+    /// The same database, on connections that do not wait for the disk.
     mcp_sessions: Database,
-    /// The same through connections for what is read every second or so: a pool uses all that it has in turn, so that none of
-    /// the others would ever be idle.
+    /// The same, on connections for reads every second or so: a pool rotates through all its connections, so that none
+    /// of the others would ever be idle.
     rounds: Database,
-    /// The same for what deletes many rows that have expired. It does not wait for the disk: what is lost is deleted again.
+    /// The same, for deleting many expired rows. It does not wait for the disk: lost deletions are repeated.
     purges: Database,
 }
 
@@ -131,13 +132,13 @@ impl Storage {
         self.database.pool.close().await;
     }
 
-    /// The same for what asks every second or so.
+    /// The same, for queries every second or so.
     #[must_use]
     pub fn for_rounds(&self) -> Self {
         Self { database: self.rounds.clone(), ..self.clone() }
     }
 
-    /// The same for what deletes many rows that have expired.
+    /// The same, for deleting many expired rows.
     #[must_use]
     pub fn for_purges(&self) -> Self {
         Self { database: self.purges.clone(), ..self.clone() }
@@ -158,17 +159,17 @@ impl Storage {
         RevocationNotices::new(self.database.clone())
     }
 
-    /// Client assertions that were accepted.
+    /// Accepted client assertions.
     pub const fn assertions(&self) -> AssertionTable<'_> {
         AssertionTable(&self.database)
     }
 
-    /// Devices that wait for a person.
+    /// Devices waiting for a person.
     pub const fn device_authorizations(&self) -> DeviceAuthorizationTable<'_> {
         DeviceAuthorizationTable(&self.database)
     }
 
-    /// Tokens with which clients may register.
+    /// Tokens that let clients register.
     pub const fn initial_access_tokens(&self) -> InitialAccessTokenTable<'_> {
         InitialAccessTokenTable(&self.database)
     }
@@ -218,7 +219,7 @@ impl Storage {
         LimitCountTable(&self.database)
     }
 
-    /// Clients that a metadata document describes.
+    /// Clients described by a metadata document.
     pub fn client_documents(&self) -> ClientDocumentTable<'_> {
         ClientDocumentTable(&self.database)
     }
@@ -243,7 +244,7 @@ impl Storage {
         DataKeyTable(&self.database)
     }
 
-    /// Values that are sealed under the master key.
+    /// Values sealed under the master key.
     pub const fn master_sealed(&self) -> MasterSealedValues<'_> {
         MasterSealedValues(&self.database)
     }

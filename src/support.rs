@@ -1,6 +1,6 @@
-//! Shared helpers: boxes, time, randomness, secrets, digests, signed tokens, rate limits, fair turns, work off the workers, the memory budget,
-//! the silence of peers, maps, what counts once, printable text, streams of bytes, pieces of buffers, a writer that never waits, the launcher of
-//! programs, and the context of log events. Knows nothing of MCP, OAuth or HTTP.
+//! Shared helpers: boxes, time, randomness, secrets, digests, signed tokens, rate limits, fair turns, work off the
+//! workers, the memory budget, the silence of peers, maps, one-time values, printable text, streams of bytes, pieces of
+//! buffers, a writer that never waits, the launcher of programs, and the context of log events.
 
 pub mod background_writer;
 pub mod boxed;

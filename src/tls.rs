@@ -1,9 +1,9 @@
-//! TLS toward clients: the certificate, from files or from an authority that speaks ACME (RFC 8555), and the port that answers
-//! without TLS. Knows nothing of MCP, OAuth and routes.
+//! TLS toward clients: the certificate, from files or from an authority that speaks ACME (RFC 8555), and the port that
+//! answers without TLS.
 //!
-//! [`Certificates`] has what is shown now, and answers the challenges of authorities. A [`CertificateKeeper`] replaces it: it reads
-//! files again, or orders a new certificate before the old one ends. What it needs for that is in the database, so that replicas
-//! share one order, and a gateway that was killed in the middle goes on with it.
+//! [`Certificates`] holds the present certificate, and answers the challenges of authorities. A [`CertificateKeeper`]
+//! replaces it: it reads files again, or orders a new certificate before the old one ends. Its state is in the
+//! database, so that replicas share one order, and a gateway killed in the middle continues it.
 
 mod acme_http;
 mod certificate;

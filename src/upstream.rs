@@ -1,6 +1,6 @@
-//! What users give to servers behind the gateway. The gateway as an OAuth client of protected servers, for each of its
-//! users (`UP-1` to `UP-11`): connects a user's account, keeps and refreshes the tokens in the vault, revokes them; and the
-//! secrets that users enter. Knows nothing of MCP messages and of pages.
+//! Accounts and secrets that users have at servers behind the gateway. For each user, the gateway is an OAuth client of
+//! protected servers (`UP-1` to `UP-11`): it connects the user's account, keeps and refreshes the tokens in the vault,
+//! and revokes them. Users also enter the secrets that servers need.
 //!
 //! A login belongs to a user and a server, a secret to a user and a name. [`Upstream::access`] gives servers to `backend`;
 //! [`Upstream::connections`], [`Upstream::logins`] and [`Upstream::secrets`] are for pages and commands.
@@ -74,12 +74,11 @@ impl Upstream {
         Self(Arc::new(UpstreamServices { context, servers, access, connections, logins, secrets }))
     }
 
-    /// Access to the servers, for those who connect to them.
+    /// Access to the servers, for code that connects to them.
     pub fn access(&self) -> &ServerAccess {
         &self.0.access
     }
 
-    /// The connected accounts.
     pub fn connections(&self) -> &Connections {
         &self.0.connections
     }
@@ -99,13 +98,14 @@ impl Upstream {
         metadata::document(&self.0.context.issuer, file)
     }
 
-    /// Replaces the servers: tokens for those that are gone, or have another address, end (`UP-10`).
+    /// Replaces the servers: tokens for servers that are gone, or have another address, end (`UP-10`).
     pub fn replace_servers(&self, specs: &[BackendSpec]) {
         self.0.servers.replace(specs);
         self.0.secrets.replace_servers(specs);
     }
 
-    /// Looks after tokens and secrets that end: announces deleted ones and revokes tokens, until `cancel`. Run it on the app's task tracker.
+    /// Handles ending tokens and secrets: announces deleted ones and revokes tokens, until `cancel`. Run it on the
+    /// app's task tracker.
     pub async fn watch(&self, cancel: CancellationToken) {
         let withdrawal = Withdrawal::new(self.0.context.clone(), Arc::clone(&self.0.servers), self.0.secrets.clone());
         withdrawal.run(cancel).await;

@@ -1,7 +1,8 @@
-//! Pages for people: start, login, consent, invitation, account, connect. Knows nothing of MCP messages; `oauth` handles
-//! authorization requests, `openid` logins at providers, and `upstream` logins at servers.
+//! Pages for people: start, login, consent, invitation, account, connect. `oauth` handles authorization requests,
+//! `openid` logins at providers, and `upstream` logins at servers.
 //!
-//! Every page works without scripts; the one that there is shows that a button was pressed. The module `error` turns every error into a page or JSON.
+//! Every page works without scripts; the only script shows that a button was pressed. The module `error` turns every
+//! error into a page or JSON.
 
 mod accept;
 mod account;
@@ -94,7 +95,7 @@ pub fn router(state: WebState) -> Router {
         .with_state(state)
 }
 
-/// True for what a person reads in a browser, and may have typed without `https`: nothing that a program asks for.
+/// True for a page that a person reads in a browser, and may have typed without `https`; not for requests of programs.
 pub fn is_page(path: &str) -> bool {
     const PAGES: [&str; 9] = [
         "/",
@@ -110,7 +111,7 @@ pub fn is_page(path: &str) -> bool {
     PAGES.contains(&path) || ["/connect/", "/assets/", "/oauth/consent/"].iter().any(|start| path.starts_with(start))
 }
 
-/// Middleware: tells the browser to remember the visits that an answer begins.
+/// Middleware: sets cookies for the visits that an answer begins.
 async fn remember_visits(State(state): State<Arc<WebState>>, mut request: Request, next: Next) -> Response {
     let (new, headers) = (visits::NewVisits::default(), request.headers().clone());
     request.extensions_mut().insert(new.clone());
@@ -121,7 +122,7 @@ async fn remember_visits(State(state): State<Arc<WebState>>, mut request: Reques
     answer
 }
 
-/// Middleware: what a browser has sent or brought back is handled to its end, also if the browser has gone away meanwhile, as it
+/// Middleware: a submitted form, or a browser's return, is handled to its end even if the browser has gone away, as it
 /// does when a button is pressed twice (`OA-150`). Reading a page ends with its reader.
 async fn to_the_end(State(state): State<Arc<WebState>>, request: Request, next: Next) -> Response {
     if request.method().is_safe() && !request.uri().path().contains("/callback/") {

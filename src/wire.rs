@@ -1,4 +1,4 @@
-//! Bytes to messages and back: framing and headers. Knows nothing of policy, sessions and calls.
+//! Bytes to messages and back: framing and headers.
 
 pub mod body;
 pub mod events;

@@ -1,4 +1,4 @@
-//! The section `[auth]`: policy of the authorization server. Knows nothing of tokens.
+//! The section `[auth]`: policy of the authorization server.
 
 use super::{keys, section::Section};
 use crate::model::{
@@ -16,7 +16,6 @@ pub(super) fn read(section: &mut Section<'_>) -> AuthPolicy {
     }
 }
 
-/// Who may register.
 fn registration(section: &mut Section<'_>) -> Registration {
     let listed = section.parsed_list("registration_hosts", host).unwrap_or_default();
     let choices = [
@@ -37,7 +36,7 @@ fn client_documents(section: &mut Section<'_>) -> ClientDocumentPolicy {
     ClientDocumentPolicy { trust: section.choice("client_documents", &choices).unwrap_or(DocumentTrust::Any), denied }
 }
 
-/// The way to what strangers name.
+/// Access to URLs named by strangers.
 fn egress(section: &mut Section<'_>) -> EgressPolicy {
     let proxy = section.parsed("egress_proxy", EgressProxy::parse);
     let (by_proxy, fake) = (section.flag("egress_proxy_resolves"), section.flag("fake_ip_resolver"));

@@ -1,4 +1,4 @@
-//! One server: a table `[servers.<name>]`, or an entry of `mcpServers` or `servers`. Knows nothing of processes.
+//! One server: a table `[servers.<name>]`, or an entry of `mcpServers` or `servers`.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ const FOREIGN: [&str; 15] = [
     "version",
 ];
 
-/// Options of other programs that have no effect here: what is so instead, and what to write.
+/// Options of other programs that have no effect here, with how it is here and what to write.
 const WITHOUT_EFFECT: [(&str, &str, &str); 2] = [
     ("headersHelper", "no program is run for headers here", "write them into `headers`, secrets as `${NAME}`"),
     (
@@ -43,7 +43,7 @@ const WITHOUT_EFFECT: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// Options as other programs call them, and as they are called here.
+/// Options by their names in other programs, and here.
 const ELSEWHERE: [(&str, &str); 9] = [
     ("cmd", "command"),
     ("disabledTools", "tools.deny"),
@@ -56,15 +56,15 @@ const ELSEWHERE: [(&str, &str); 9] = [
     ("uri", "url"),
 ];
 
-/// Keys of programs alone.
+/// Keys that only programs have.
 const OF_PROGRAMS: [&str; 8] = ["contain", "container", "run_as", "open_files", "core", "memory", "processes", "cpu"];
 
 key_rows! {
     /// The keys that keep a server in the file without serving it.
     pub(super) const SWITCHES {
-        /// With `true` the server is left out.
+        /// With `true`, the server is left out.
         disabled: Flag, Value("false");
-        /// With `false` the server is left out.
+        /// With `false`, the server is left out.
         enabled: Flag, Value("true");
     }
 }
@@ -77,8 +77,8 @@ key_rows! {
     }
 }
 
-/// Reads the backends of `section` in order, without the disabled ones. Relative paths are relative to `folder`. Two
-/// names that are equal after normalisation are an error (`translation` 5).
+/// Reads the backends of `section` in order, except disabled ones. Relative paths start at `folder`. Two names that are
+/// equal after normalisation are an error (`translation` 5).
 pub(super) fn read_all(section: Section<'_>, dialect: Dialect, folder: &Path) -> Vec<BackendSpec> {
     let mut backends: Vec<BackendSpec> = Vec::new();
     let mut names: Vec<(&str, ConfigPlace)> = Vec::new();
@@ -156,7 +156,7 @@ fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &
     let tools = tool_rules::read(section.table("tools"));
     let auth = match dialect {
         Dialect::Own => server_auth::read(section, transport.as_ref().map(|read| &read.spec), spec.share),
-        // other programs mean something else by these names
+        // these names mean something else in other programs
         Dialect::Shared => ServerAuth::None,
     };
     let transport = transport?;
@@ -173,7 +173,7 @@ fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &
     Some(pinned(section, BackendSpec { disclosure, auth, tools, ..spec }))
 }
 
-/// The backend in the era of its configured version.
+/// The backend with the era of its configured version.
 fn pinned(section: &Section<'_>, spec: BackendSpec) -> BackendSpec {
     let Some((era, version)) = spec.era_of_version().zip(spec.version) else { return spec };
     if spec.era != EraChoice::Auto && spec.era != era {
@@ -182,7 +182,7 @@ fn pinned(section: &Section<'_>, spec: BackendSpec) -> BackendSpec {
     BackendSpec { era, ..spec }
 }
 
-/// A name for an unnamed command: that of the package or script that it runs, else its own.
+/// A name for an unnamed command: the package or script that it runs, else its own name.
 fn name_of(command: &str, args: &[String]) -> BackendId {
     let last = |text: &str| {
         let name = text.rsplit(['/', '\\']).next().unwrap_or_default().trim_start_matches('@');

@@ -1,9 +1,8 @@
-//! One server in the file of another program, in the common form: `command`, `args`, `env`, `url`, `headers`. Knows nothing
-//! of files.
+//! One server in the file of another program, in the common form: `command`, `args`, `env`, `url`, `headers`.
 
 use crate::config::tree::{ConfigEntry, ConfigNode, ConfigValue};
 
-/// Names that other programs have for the same.
+/// Names of the same options in other programs.
 const NAMES: [(&str, &str); 10] = [
     ("httpUrl", "url"),
     ("serverUrl", "url"),
@@ -17,14 +16,14 @@ const NAMES: [(&str, &str); 10] = [
     ("disabled_tools", "excludeTools"),
 ];
 
-/// Kinds of extensions that are parts of their program.
+/// Kinds of extensions that are part of their program.
 const BUILT_IN: [&str; 4] = ["builtin", "platform", "frontend", "inline_python"];
 
 /// The members of one server.
 struct ServerMembers(Vec<ConfigEntry>);
 
-/// The server in the common form; `None` if it is switched off, or a part of its program. With `has_braces`, references are written
-/// `{env:NAME}` and `{file:PATH}`.
+/// The server in the common form; `None` if it is disabled, or part of its program. With `has_braces`, references are
+/// written `{env:NAME}` and `{file:PATH}`.
 pub(super) fn in_common_form(server: ConfigEntry, has_braces: bool) -> Option<ConfigEntry> {
     let ConfigEntry { key, at, value: ConfigNode { at: value_at, value } } = server;
     let value = match value {
@@ -48,7 +47,7 @@ pub(super) fn in_common_form(server: ConfigEntry, has_braces: bool) -> Option<Co
 
 impl ServerMembers {
     fn bring_into_form(&mut self) {
-        // as the other programs read it
+        // the same way other programs read it
         self.0.retain(|entry| !matches!(entry.value.value, ConfigValue::Other("null")));
         // older Goose
         if let Some(ConfigEntry { value: ConfigNode { value: ConfigValue::Table(members), .. }, .. }) =
@@ -56,7 +55,7 @@ impl ServerMembers {
         {
             self.0.extend(members);
         }
-        // where both are, the `url` is that of HTTP+SSE (Gemini CLI)
+        // if both are there, `url` is for HTTP+SSE (Gemini CLI)
         if self.has("httpUrl") {
             self.take("url");
         }
@@ -86,7 +85,7 @@ impl ServerMembers {
         })
     }
 
-    /// The tools to use as a list (GitHub Copilot), and what a person has said of single ones (Codex).
+    /// The tools to use as a list (GitHub Copilot), and settings of single tools (Codex).
     fn tools(&mut self) {
         let Some(tools) = self.0.iter_mut().find(|entry| entry.key == "tools") else { return };
         match &mut tools.value.value {
@@ -169,7 +168,7 @@ impl ServerMembers {
         }
     }
 
-    /// Headers whose values are in variables, and those within other members.
+    /// Headers with values in variables, or within other members.
     fn headers(&mut self) {
         if let Some(ConfigEntry { at, value: ConfigNode { value: ConfigValue::Text(name), .. }, .. }) =
             self.take("bearer_token_env_var")
@@ -239,7 +238,7 @@ impl ServerMembers {
     }
 }
 
-/// `$NAME` alone as `${NAME}` (Gemini CLI).
+/// A plain `$NAME` as `${NAME}` (Gemini CLI).
 fn braces(node: &mut ConfigNode) {
     let ConfigValue::Text(text) = &mut node.value else { return };
     let is_name = |name: &str| {
@@ -256,7 +255,7 @@ fn dollars(node: &mut ConfigNode) {
     match &mut node.value {
         ConfigValue::Text(text) => {
             for reference in ["{env:", "{file:"] {
-                // those with a dollar stay as they are
+                // references that already have a dollar stay as they are
                 *text = text.replace(&format!("${reference}"), reference).replace(reference, &format!("${reference}"));
             }
         }

@@ -1,5 +1,5 @@
-//! Files in which other programs list servers: which form one has, by its content, and its servers in the form of
-//! `mcpServers`. Knows nothing of what an entry means.
+//! Other programs' files with lists of servers: the form of the file, detected from its content, and its servers in the
+//! form of `mcpServers`.
 
 use std::path::Path;
 
@@ -13,19 +13,15 @@ use super::{
 enum ClientForm {
     /// Claude Desktop, Cursor, Windsurf, Gemini CLI, Cline, Roo, LM Studio and others.
     McpServers,
-    /// `~/.claude.json` of Claude Code, which has servers for each folder too.
+    /// `~/.claude.json` of Claude Code, which also has servers per folder.
     ClaudeProjects,
     /// `mcp.json` of VS Code.
     Servers,
     /// `settings.json` of VS Code.
     Settings,
-    /// Zed.
     ContextServers,
-    /// Codex.
     Codex,
-    /// opencode.
     OpenCode,
-    /// Goose.
     Extensions,
 }
 
@@ -35,9 +31,9 @@ pub(super) struct ClientFile {
     pub(super) document: Document,
     /// The name of their table.
     pub(super) table: &'static str,
-    /// The names of servers that are switched off.
+    /// The names of disabled servers.
     pub(super) switched_off: Vec<String>,
-    /// Folders of projects whose servers are not among them.
+    /// Folders of other projects, whose servers are not included.
     pub(super) other_projects: Vec<String>,
 }
 
@@ -50,7 +46,7 @@ impl ClientForm {
         let inner = table(root, "mcp");
         let is_settings = has("mcp.servers") || inner.is_some_and(|inner| table(inner, "servers").is_some());
         let forms = [
-            // it has `projects` too
+            // it also has `projects`
             (has("mcp_servers"), Self::Codex),
             (has("projects"), Self::ClaudeProjects),
             (has("mcpServers"), Self::McpServers),
@@ -79,13 +75,13 @@ impl ClientForm {
 // === impl ClientFile ===
 
 impl ClientFile {
-    /// True if a file in TOML is that of another program.
+    /// True if a TOML file belongs to another program.
     pub(super) fn is_one(document: &Document) -> bool {
         ClientForm::of(&document.root) == Some(ClientForm::Codex)
     }
 
-    /// Finds the servers of a file. Of a file with projects: those of all projects, and those of the project that
-    /// `folder` lies in, which come first.
+    /// Finds the servers of a file. In a file with projects: first those of the project that contains `folder`, then
+    /// those for all projects.
     pub(super) fn new(document: Document, folder: &Path) -> Self {
         let Some(form) = ClientForm::of(&document.root) else {
             return Self { document, table: "mcpServers", switched_off: Vec::new(), other_projects: Vec::new() };
@@ -124,7 +120,7 @@ impl ClientFile {
     }
 }
 
-/// True if the lists beside the servers leave this one (Gemini CLI).
+/// True if the lists next to the servers leave this one enabled (Gemini CLI).
 fn is_chosen(beside: &[ConfigEntry], name: &str) -> bool {
     let lists = |key: &str| {
         let list = beside.iter().find(|entry| entry.key == key).map(|entry| &entry.value.value);
@@ -134,12 +130,12 @@ fn is_chosen(beside: &[ConfigEntry], name: &str) -> bool {
     lists("allowed") != Some(false) && lists("excluded") != Some(true)
 }
 
-/// True for members that are looked at beside the servers.
+/// True for members next to the servers that are read too.
 fn is_kept(entry: &ConfigEntry) -> bool {
     ["mcpServers", "servers", "inputs"].contains(&entry.key.as_str())
 }
 
-/// The servers of the project in which `folder` lies, and the folders of other projects with servers.
+/// The servers of the project that contains `folder`, and the folders of other projects with servers.
 fn projects(root: &[ConfigEntry], folder: &Path) -> (Vec<ConfigEntry>, Vec<String>) {
     let (mut here, mut nearest, mut others) = (Vec::new(), 0, Vec::new());
     for project in table(root, "projects").unwrap_or_default() {

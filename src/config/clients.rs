@@ -1,17 +1,17 @@
-//! The tables `[clients.<name>]`: settings for single clients. Knows nothing of protocol versions.
+//! The tables `[clients.<name>]`: settings for single clients.
 
 use std::collections::BTreeSet;
 
 use super::{keys, section::Section};
 use crate::model::config_key::key_rows;
 
-/// The values of `profile`, and if they are strict.
+/// The values of `profile`, and whether they are strict.
 const PROFILES: [(&str, bool); 2] = [("faithful", false), ("strict", true)];
 
 key_rows! {
     /// The keys of each table.
     pub(super) const KEYS {
-        /// With `"strict"` the client gets no member that its protocol version does not define.
+        /// With `"strict"`, the client gets no members that its protocol version does not define.
         profile: Choice(&keys::words(&PROFILES)), Example("\"faithful\"", "\"strict\"");
     }
 }
@@ -19,8 +19,8 @@ key_rows! {
 /// Settings for single clients, by the `clientInfo.name` of their `initialize`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientsConfig {
-    /// `profile = "strict"`: clients that get no member which their version does not define. Others get every member:
-    /// no schema of the protocol closes an object.
+    /// `profile = "strict"`: clients that only get members defined by their version. Others get every member, since no
+    /// schema of the protocol closes an object.
     pub strict: BTreeSet<String>,
 }
 

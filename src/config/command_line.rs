@@ -1,4 +1,4 @@
-//! What the command line says of the configuration, and of what a command reads in its place.
+//! The configuration from the command line, and from the values a command reads in its place.
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
@@ -8,27 +8,20 @@ use crate::support::Secret;
 /// Options of the command line. A field is `None` if the option is absent.
 #[derive(Debug, Clone, Default)]
 pub struct CommandLineOptions {
-    /// `--config`.
     pub config: Option<PathBuf>,
-    /// `--listen`.
     pub listen: Option<String>,
-    /// The address of the listening socket that the service manager passed, which takes the place of any other.
+    /// The address of the listening socket passed by the service manager, which replaces any other.
     pub inherited: Option<SocketAddr>,
-    /// `--data-dir`.
     pub data_dir: Option<PathBuf>,
-    /// `--domain`.
     pub domains: Vec<String>,
-    /// `--public-url`.
     pub public_url: Option<String>,
-    /// `--log`.
     pub log: Option<String>,
-    /// `--log-format`.
     pub log_format: Option<LogFormat>,
     /// A single server.
     pub single: Option<SingleServer>,
-    /// The text of the configuration file, instead of what is stored there.
+    /// The text of the configuration file, in place of the stored one.
     pub draft: Option<String>,
-    /// What a person has answered for `${input:…}`, by name.
+    /// A person's answers for `${input:…}`, by name.
     pub inputs: BTreeMap<String, Secret>,
     /// The files that are read without being named.
     pub unnamed: UnnamedFiles,
@@ -39,6 +32,5 @@ pub struct CommandLineOptions {
 pub enum SingleServer {
     /// Command after `--`; not empty.
     Command(Vec<String>),
-    /// `--url`.
     Url(String),
 }

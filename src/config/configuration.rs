@@ -1,4 +1,4 @@
-//! The checked configuration. Knows nothing of its sources.
+//! The checked configuration.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -18,28 +18,24 @@ pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4
 /// The file to read if none is named.
 pub(super) const ADJACENT: &str = "lockkeeper.toml";
 
-/// The checked configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Listen address; port 0 lets the system choose.
     pub listen: SocketAddr,
     /// The URL of the gateway for clients; `None` only if `listen` is a loopback address: see [`Config::public_url`].
     pub public_url: Option<PublicUrl>,
-    /// The data folder.
     pub data_dir: PathBuf,
     /// The database: a file in the data folder, unless set otherwise.
     pub database: DatabasePlace,
-    /// TLS toward clients; `None` if a proxy does that, or nobody.
+    /// TLS toward clients; `None` if a proxy does that, or if there is no TLS.
     pub tls: Option<TlsSpec>,
     /// The key that encrypts secrets in the database.
     pub master_key: MasterKeyPlace,
-    /// How the other replicas on the database reach this one; `None` if there are none.
+    /// How the other replicas on the database reach this one; `None` without replicas.
     pub replica: Option<ReplicaConfig>,
-    /// Limits.
     pub limits: LimitsConfig,
-    /// The authorization server.
     pub auth: AuthPolicy,
-    /// OpenID providers at which people log in, beside the API key.
+    /// OpenID providers where people log in, as an alternative to the API key.
     pub login: Vec<LoginProvider>,
     /// HTTP access rules.
     pub http: HttpConfig,
@@ -47,23 +43,21 @@ pub struct Config {
     pub stdio: StdioConfig,
     /// Settings for single clients.
     pub clients: ClientsConfig,
-    /// Logs.
     pub log: LogConfig,
     /// The servers in configured order; never empty.
     pub backends: Vec<BackendSpec>,
-    /// Groups of them.
     pub groups: Groups,
     /// The names of tools and prompts on the merged endpoint.
     pub naming: Naming,
-    /// The environment of this process, from which children get an allow list.
+    /// The environment of this process; children get an allow list of it.
     pub environment: Environment,
     /// The origin of the configuration.
     pub source: ConfigSource,
-    /// The servers whose names had to be changed, as the file calls them.
+    /// The servers with changed names, by the file's names.
     pub renamed: Vec<(String, BackendId)>,
     /// Options of other programs that have no effect here.
     pub without_effect: Vec<ConfigProblem>,
-    /// Notices about keys that the file calls by a former name.
+    /// Notices about keys with a former name in the file.
     pub former_names: Vec<ConfigProblem>,
 }
 
@@ -85,14 +79,14 @@ pub enum ConfigSource {
 // === impl Config ===
 
 impl Config {
-    /// The URL for clients of a gateway that listens on `bound` (OA-137): the configured one, else that of the loopback
-    /// address.
+    /// The URL for clients of a gateway that listens on `bound` (OA-137): the configured one, else the loopback
+    /// address's.
     pub fn public_url(&self, bound: SocketAddr) -> PublicUrl {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         self.public_url.clone().unwrap_or_else(|| PublicUrl::loopback(scheme, bound))
     }
 
-    /// A sentence for each server whose name had to be changed.
+    /// A sentence for each server with a changed name.
     pub fn renamings(&self) -> impl Iterator<Item = String> {
         self.renamed.iter().map(|(name, id)| format!("the server `{name}` is called `{id}` here"))
     }
@@ -130,8 +124,8 @@ impl Config {
 // === impl ConfigSource ===
 
 impl ConfigSource {
-    /// The file that is read, relative to the working directory: for the demonstration, the one that would replace it;
-    /// `None` for a server from the command line.
+    /// The configuration file, relative to the working directory; for the demonstration, the file that would replace
+    /// it; `None` for a server from the command line.
     pub fn file(&self) -> Option<&Path> {
         match self {
             Self::Named(file) | Self::Adjacent(file) | Self::Usual(file) => Some(file),

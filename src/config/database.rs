@@ -1,4 +1,4 @@
-//! The option `database`: where the data is kept. Knows nothing of what is stored.
+//! The option `database`: where the data is kept.
 
 use std::{
     fmt,
@@ -15,14 +15,13 @@ use crate::support::Secret;
 pub enum DatabasePlace {
     /// A file of SQLite.
     File(PathBuf),
-    /// A PostgreSQL database.
     Server(DatabaseUrl),
 }
 
 /// URL of a PostgreSQL database.
 #[derive(Debug, Clone)]
 pub struct DatabaseUrl {
-    /// The URL, which may have a password.
+    /// The URL, which may contain a password.
     url: Secret,
     /// Host, port and database.
     name: String,
@@ -33,7 +32,7 @@ pub struct DatabaseUrl {
 pub enum MasterKeyPlace {
     /// A file of the data folder, which the gateway creates.
     InFolder(PathBuf),
-    /// A file that the configuration names and something else provides. The gateway only reads it.
+    /// A file named in the configuration and provided by the operator. The gateway only reads it.
     Named(PathBuf),
 }
 
@@ -54,7 +53,7 @@ impl DatabasePlace {
         }
     }
 
-    /// The same place, a relative path taken from `folder`.
+    /// The same place, with a relative path starting at `folder`.
     #[must_use]
     pub fn from_folder(self, folder: &Path) -> Self {
         match self {
@@ -87,7 +86,7 @@ impl fmt::Display for DatabasePlace {
 
 impl DatabaseUrl {
     fn parse(text: &str) -> Result<Self, String> {
-        // never quoted: it may have a password
+        // never quoted, since it may contain a password
         let url = Url::parse(text).map_err(|error| format!("this is not a URL: {error}"))?;
         if !matches!(url.scheme(), "postgres" | "postgresql") {
             return Err("this must be `postgres://USER@HOST/DATABASE` or `sqlite:PATH`".to_owned());

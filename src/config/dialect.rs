@@ -1,4 +1,4 @@
-//! Dialect of a configuration file. Knows nothing of its content.
+//! Dialect of a configuration file.
 
 /// Format of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

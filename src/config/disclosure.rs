@@ -1,4 +1,4 @@
-//! What a server is told of its callers: `identity`, and `${user}` and `${secret:NAME}` in its texts. Knows nothing of tokens.
+//! Facts about callers for a server: `identity`, and `${user}` and `${secret:NAME}` in its texts.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ const PLAIN_HEADER: &str = "x-forwarded-user";
 /// The header of a signed identity, unless another is configured.
 const SIGNED_HEADER: &str = "authorization";
 
-/// Why `${user}` is refused at a server of all users, and what to do.
+/// Why `${user}` is refused at a server shared by all users, and what to do.
 const SHARED_USER: (&str, &str) = (
     "`${user}` is the user who calls, and `share = \"all\"` gives all users the same server",
     "set `share` to \"user\" or \"session\", or remove `${user}`",
@@ -32,16 +32,15 @@ enum IdentityKind {
 const KINDS: [(&str, IdentityKind); 2] = [("header", IdentityKind::Header), ("jwt", IdentityKind::Jwt)];
 
 key_rows! {
-    /// The keys.
+    /// The keys of an identity.
     pub(super) const KEYS {
-        /// [Who calls](operations.md#telling-a-server-who-calls), told to the server with every request: the user as a
-        /// header, or user and client in a JWT that the gateway signs. Without it: nothing is told.
+        /// [The caller](operations.md#telling-a-server-who-calls), sent to the server with every request: the user as a
+        /// header, or user and client in a JWT that the gateway signs. Without it: nothing is sent.
         ///
-        /// With it no two users share a session of the server, whatever `share` is. With a `url` of HTTP or WebSocket
-        /// alone.
+        /// With it, users never share a session of the server, with any `share`. Only with an HTTP or WebSocket `url`.
         identity: Choice(&keys::words(&KINDS)), None("\"jwt\"");
-        /// The header that says it. Without it: `X-Forwarded-User` for `"header"`; `Authorization` with the scheme
-        /// `Bearer` for `"jwt"`.
+        /// The header for it. Without it: `X-Forwarded-User` for `"header"`; `Authorization` with the scheme `Bearer`
+        /// for `"jwt"`.
         identity_header: Text("text"), None("\"X-Caller\"");
         /// The `aud` of the JWT. Without it: the `url`, without its query.
         identity_audience: Text("text"), None("\"https://docs.example.com/mcp\"");
@@ -59,7 +58,8 @@ pub(super) fn refuse(section: &mut Section<'_>) {
     }
 }
 
-/// Reads the header that says who calls, beside these headers. `url` is the audience unless another is configured.
+/// Reads the header that names the caller; `headers` are the configured ones. `url` is the audience unless another is
+/// configured.
 pub(super) fn identity(
     section: &mut Section<'_>,
     headers: &BTreeMap<String, CallerText>,
@@ -92,7 +92,7 @@ pub(super) fn identity(
     Some(IdentityHeader { name, form })
 }
 
-/// Reports an identity in the header in which the token of a login stands.
+/// Reports an identity in the header that carries the token of a login.
 pub(super) fn check_login(section: &Section<'_>, disclosure: &Disclosure, auth: &ServerAuth) {
     let takes = |header: &IdentityHeader| header.name == "authorization" && auth.client().is_some();
     if disclosure.identity.as_ref().is_some_and(takes) {
@@ -103,7 +103,7 @@ pub(super) fn check_login(section: &Section<'_>, disclosure: &Disclosure, auth: 
     }
 }
 
-/// The disclosure, if there is any. Reports texts of each user where all share the server.
+/// The disclosure, if any. Reports texts per user where all users share the server.
 pub(super) fn checked(section: &Section<'_>, disclosure: Disclosure, share: Share) -> Option<Disclosure> {
     if share == Share::All && disclosure.has_texts() {
         let (what, advice) = if disclosure.secret_names().is_empty() { SHARED_USER } else { SHARED_SECRET };

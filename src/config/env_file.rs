@@ -1,4 +1,4 @@
-//! Files of environment variables, as `.env` files are written. Knows no option.
+//! Files of environment variables, as `.env` files are written.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -8,22 +8,23 @@ use crate::support::Secret;
 /// Maximum size of a file, in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// Reads the variables of a file, whose name may be relative to `folder`. A name that occurs twice has the last value. Messages never quote a value.
+/// Reads the variables of a file, whose name may be relative to `folder`. If a name repeats, the last value counts.
+/// Messages never quote a value.
 ///
 /// # Errors
 ///
-/// The file cannot be read, or a line is no variable.
+/// The file cannot be read, or a line is not a variable.
 pub(super) fn read(file: &str, folder: &Path) -> Result<BTreeMap<String, Secret>, String> {
     let text = text_file::read(&folder.join(file), LONGEST).map_err(|why| format!("the file `{file}` {why}"))?;
     parse(&text).map_err(|line| format!("line {line} of `{file}` is not `NAME=value`"))
 }
 
-/// Parses lines `NAME=value`, with `export` in front or not; `#` begins a comment. A value in quotes may go over
-/// several lines; in double quotes `\n`, `\t`, `\"` and `\\` are what they are elsewhere. Nothing is expanded.
+/// Parses lines `NAME=value`, optionally with `export`; `#` begins a comment. A value in quotes may span several lines;
+/// in double quotes `\n`, `\t`, `\"` and `\\` have their usual meaning. Nothing is expanded.
 ///
 /// # Errors
 ///
-/// The number of the first line that is none of this.
+/// The number of the first line in none of these forms.
 fn parse(text: &str) -> Result<BTreeMap<String, Secret>, usize> {
     let mut variables = BTreeMap::new();
     let mut rest = text.trim_start_matches('\u{feff}');
@@ -51,7 +52,7 @@ fn parse(text: &str) -> Result<BTreeMap<String, Secret>, usize> {
     Ok(variables)
 }
 
-/// The value at the start of `text`, and the lines that follow it; `None` if a quote is not closed, or text follows it.
+/// The value at the start of `text`, and the lines after it; `None` if a quote is not closed, or text follows it.
 fn value_of(text: &str) -> Option<(String, &str)> {
     let text = text.trim_start_matches([' ', '\t']);
     let (value, after) = match text.chars().next() {
@@ -72,7 +73,7 @@ fn value_of(text: &str) -> Option<(String, &str)> {
     (line.is_empty() || line.starts_with('#')).then_some((value, after))
 }
 
-/// The text up to the closing double quote, and what follows that.
+/// The text up to the closing double quote, and the rest.
 fn double_quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices();

@@ -1,4 +1,4 @@
-//! The environment of this process at start. The only module that reads it. Knows no option.
+//! The environment of this process at start. Only this module reads it.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,7 @@ impl Environment {
         Self { machine_file, ..std::env::vars_os().collect() }
     }
 
-    /// The usual configuration files: of the user, and of the machine. They need not be there.
+    /// The usual configuration files: of the user, and of the machine. They may not exist.
     pub fn usual_files(&self) -> impl Iterator<Item = PathBuf> {
         let absolute = |name: &str| self.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let folder = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
@@ -31,7 +31,7 @@ impl Environment {
         own.into_iter().chain(self.machine_file.clone())
     }
 
-    /// The value of `name` that is not empty.
+    /// The value of `name`, if not empty.
     pub fn said(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| !value.is_empty())
     }
@@ -42,7 +42,7 @@ impl Environment {
         Self { launcher, ..self }
     }
 
-    /// The launcher of programs, if there is one.
+    /// The launcher of programs, if any.
     pub fn launcher(&self) -> Option<&Path> {
         self.launcher.as_deref()
     }
@@ -66,7 +66,7 @@ impl Environment {
         self
     }
 
-    /// Every variable with its value, by name, without those that are not UTF-8.
+    /// Every variable with its value, by name, except values that are not UTF-8.
     pub fn to_strings(&self) -> BTreeMap<String, String> {
         let text =
             |(name, value): (&OsString, &OsString)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()));

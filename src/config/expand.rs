@@ -1,4 +1,4 @@
-//! `${NAME}`, `${NAME:-default}` and `${file:PATH}` in the strings of a configuration. Knows no option.
+//! `${NAME}`, `${NAME:-default}` and `${file:PATH}` in the strings of a configuration.
 
 use std::{borrow::Cow, collections::BTreeMap, path::Path};
 
@@ -14,21 +14,20 @@ const LONGEST_FILE: u64 = 64 << 10;
 /// Folders within a workspace that hold the settings of an editor.
 const EDITOR_FOLDERS: [&str; 6] = [".cursor", ".vscode", ".roo", ".windsurf", ".gemini", ".zed"];
 
-/// Beginnings of references to what an editor alone knows.
+/// Beginnings of references that only an editor can resolve.
 const EDITOR_REFERENCES: [&str; 4] = ["config:", "command:", "extensionInstallFolder:", "workspaceFolder:"];
 
-/// What the references of a text stand for.
+/// The values that the references of a text stand for.
 #[derive(Debug, Clone, Copy)]
 pub struct ReferenceSources<'a> {
-    /// The variables.
     pub environment: &'a Environment,
     /// The folder of relative paths.
     pub folder: &'a Path,
-    /// What a person has answered for `${input:…}`, by name.
+    /// A person's answers for `${input:…}`, by name.
     pub inputs: &'a BTreeMap<String, Secret>,
 }
 
-/// Expansion error. It never holds a variable's value.
+/// Expansion error. It never contains a variable's value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unexpandable {
     /// A variable that is not set and has no default.
@@ -51,20 +50,21 @@ pub enum Unexpandable {
     /// `${secret:…}` in such a text.
     #[error("`${{secret:{0}}}` is entered by each user, and this is the same for all users")]
     UserSecret(SecretName),
-    /// `${secret:…}` with another name than secrets have.
+    /// `${secret:…}` with an invalid name.
     #[error("`${{secret:` must be followed by a name and `}}`: {0}")]
     NoSecretName(InvalidSecretName),
-    /// `${input:…}`, for which there is no answer.
+    /// An `${input:…}` without an answer.
     #[error("`${{input:{0}}}` needs a person to answer")]
     Input(String),
-    /// What only an editor can say, such as `${config:…}`.
+    /// A reference that only an editor can resolve, such as `${config:…}`.
     #[error("`${{{0}}}` has a value in the editor alone")]
     Editor(String),
 }
 
 /// Replaces each `${NAME}` by the variable's value and each `${NAME:-default}` by the value or, if it is not set or
-/// empty, by the default; `${env:NAME}` (VS Code) is `${NAME}`, and folders are called as in editors; `${file:PATH}` is
-/// the content of a file of at most 64 KiB, without the line end after it; `$${` is a literal `${`. Reports every error.
+/// empty, by the default. `${env:NAME}` (VS Code) is `${NAME}`, and folders have their names from editors;
+/// `${file:PATH}` is the content of a file of at most 64 KiB, without the final line end; `$${` is a literal `${`.
+/// Reports every error.
 pub fn expand(text: &str, sources: ReferenceSources<'_>) -> Result<String, Vec<Unexpandable>> {
     let mut expanded = String::with_capacity(text.len());
     let mut faults = Vec::new();
@@ -79,8 +79,8 @@ pub fn expand(text: &str, sources: ReferenceSources<'_>) -> Result<String, Vec<U
     if faults.is_empty() { Ok(expanded) } else { Err(faults) }
 }
 
-/// The same for a text that may differ between callers: `${user}` is the user who calls, and `${secret:NAME}` what that
-/// user entered.
+/// The same for a text that may differ between callers: `${user}` is the calling user, and `${secret:NAME}` the value
+/// that user entered.
 pub fn expand_for_callers(text: &str, sources: ReferenceSources<'_>) -> Result<CallerText, Vec<Unexpandable>> {
     let (mut parts, mut faults) = (Vec::new(), Vec::new());
     for part in split(text) {
@@ -101,7 +101,7 @@ enum SourcePart<'a> {
     Reference(&'a str),
 }
 
-/// What a part stands for.
+/// A resolved part of a text.
 enum ResolvedPart<'a> {
     Text(Cow<'a, str>),
     User,
@@ -147,7 +147,6 @@ impl<'a> SourcePart<'a> {
 }
 
 impl Unexpandable {
-    /// Advice.
     pub fn advice(&self) -> String {
         match self {
             Self::NotSet(name) => format!("set it, or give a default: `${{{name}:-…}}`"),
@@ -205,7 +204,7 @@ fn resolve<'a>(reference: &'a str, sources: ReferenceSources<'a>) -> Result<Cow<
     }
 }
 
-/// What editors call folders (Cursor, VS Code).
+/// Editors' names for folders (Cursor, VS Code).
 fn of_editor(reference: &str, sources: ReferenceSources<'_>) -> Option<String> {
     // such as `.vscode/mcp.json`
     let is_editors = |folder: &&Path| EDITOR_FOLDERS.iter().any(|name| folder.ends_with(name));
@@ -219,7 +218,7 @@ fn of_editor(reference: &str, sources: ReferenceSources<'_>) -> Option<String> {
     })
 }
 
-/// The content of a file, without the line end after it.
+/// The content of a file, without the final line end.
 fn content(file: &str, folder: &Path) -> Result<String, Unexpandable> {
     let mut text = text_file::read(&folder.join(file), LONGEST_FILE)
         .map_err(|why| Unexpandable::File { file: file.to_owned(), why })?;

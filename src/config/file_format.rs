@@ -1,4 +1,4 @@
-//! The format of a configuration file: by its content, where that tells it. Knows no option.
+//! The format of a configuration file, detected from its content where possible.
 
 use std::path::Path;
 
@@ -9,9 +9,7 @@ use super::{from_json, from_toml, from_yaml, problem::ConfigProblems, tree::Docu
 pub(super) enum FileFormat {
     /// JSON, perhaps with comments.
     Json,
-    /// TOML.
     Toml,
-    /// YAML.
     Yaml,
 }
 
@@ -30,7 +28,7 @@ impl FileFormat {
         if is_named(&["yaml", "yml"]) { Self::Yaml } else { Self::Toml }
     }
 
-    /// Parses the text of `file`; reports every syntax error that the format's parser finds.
+    /// Parses the text of `file`; reports every syntax error found by the format's parser.
     pub(super) fn parse(self, file: &str, text: &str) -> Result<Document, ConfigProblems> {
         match self {
             Self::Json => from_json::parse(file, text.trim_start_matches('\u{feff}')),

@@ -1,4 +1,4 @@
-//! The options of one file: its top level, and the tables below it. Knows nothing of the command line.
+//! The options of one file: its top level, and the tables below it.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -26,15 +26,15 @@ use super::{
 use crate::model::{AuthPolicy, BackendId, BackendSpec, Groups, LimitsConfig, LoginProvider, config_key::key_rows};
 
 key_rows! {
-    /// The keys beside tables.
+    /// The keys next to tables.
     pub(super) const KEYS {
-        /// Address at which the gateway listens; a port alone is one of this machine. Port 0 lets the system choose. A
-        /// socket that [systemd passes](deployment.md#systemd) takes its place.
+        /// Address to listen on; a port by itself listens on this machine only. Port 0 lets the system choose. A socket
+        /// that [systemd passes](deployment.md#systemd) takes precedence.
         listen: Text("address and port, or a port"), Value("\"127.0.0.1:8080\"");
-        /// The URL under which clients reach the gateway: https, or http of a loopback host; without path, query,
-        /// fragment and slash at the end. Required if `listen` is not a loopback address.
+        /// The URL of the gateway for clients: https, or http of a loopback host; without path, query, fragment and
+        /// trailing slash. Required if `listen` is not a loopback address.
         ///
-        /// Issuer, endpoints and cookies derive from it alone. Without it: `http://` and the address.
+        /// Issuer, endpoints and cookies derive only from it. Without it: `http://` and the address.
         public_url: Text("URL"), None("\"https://mcp.example.com\"");
         /// The folder of the database and keys. Without it: the platform's data folder, such as
         /// `~/.local/share/lockkeeper`.
@@ -42,19 +42,19 @@ key_rows! {
         /// Place of the data: `postgres://USER@HOST/DATABASE` ([PostgreSQL](operations.md#postgresql)) or
         /// `sqlite:PATH`. Without it: a file in the data folder.
         database: Text("text"), None("\"postgres://lockkeeper:PASSWORD@db.example/lockkeeper?sslmode=verify-full\"");
-        /// A file with the [master key](operations.md#master-key) that something else provides, such as a secret of Docker or
-        /// Kubernetes: 32 bytes in base64url. The gateway only reads it. Without it: `master.key` in the data folder, which the
-        /// gateway creates.
+        /// A file with the [master key](operations.md#master-key), provided for example as a secret of Docker or
+        /// Kubernetes: 32 bytes in base64url. The gateway only reads it. Without it: `master.key` in the data folder,
+        /// which the gateway creates.
         master_key_file: Text("path"), None("\"/run/secrets/master_key\"");
     }
 }
 
 key_rows! {
-    /// The tables.
+    /// The tables of a file.
     pub(super) const TABLES {
         /// TLS without a proxy: [`[tls]`](#tls)
         tls: Table("tls"), None("");
-        /// This gateway as one of several on its database: [`[replica]`](#replica)
+        /// Runs this gateway as one of several on its database: [`[replica]`](#replica)
         replica: Table("replica"), None("");
         /// Limits and timeouts: [`[limits]`](#limits)
         limits: Table("limits"), None("");
@@ -68,18 +68,18 @@ key_rows! {
         log: Table("log"), None("");
         /// The programs of all servers: [`[programs]`](#programs)
         programs: Table("programs"), None("");
-        /// Single clients, by the name that they give of themselves: [`[clients.<name>]`](#clientsname)
+        /// Single clients, by the name they introduce themselves with: [`[clients.<name>]`](#clientsname)
         clients: Tables("client"), None("");
         /// The servers behind the gateway, by name: [`[servers.<name>]`](#serversname)
         servers: Tables("server"), None("");
         /// Servers with an endpoint of their own, by its name: [`[groups.<name>]`](#groupsname)
         groups: Tables("group"), None("");
-        /// OpenID providers at which people log in, by name: [`[login.<name>]`](#loginname)
+        /// OpenID providers where people log in, by name: [`[login.<name>]`](#loginname)
         login: Tables("login"), None("");
     }
 }
 
-/// Options of a file. An option that command line or environment may override is `None` if absent.
+/// Options of a file. An option that the command line or environment may override is `None` if absent.
 #[derive(Default)]
 pub(super) struct FileOptions {
     pub(super) listen: Option<SocketAddr>,
@@ -97,7 +97,7 @@ pub(super) struct FileOptions {
     pub(super) clients: ClientsConfig,
     pub(super) log: LogConfig,
     pub(super) programs: ProgramsConfig,
-    /// The files that it names as secrets.
+    /// The secret files that it names.
     pub(super) secret_files: Vec<SecretFile>,
     pub(super) backends: Vec<BackendSpec>,
     pub(super) renamed: Vec<(String, BackendId)>,
@@ -106,7 +106,6 @@ pub(super) struct FileOptions {
     pub(super) groups: Groups,
 }
 
-/// Reads a `lockkeeper.toml`.
 pub(super) fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
     let mut sections = (root.table("limits"), root.table("auth"), root.table("http"), root.table("log"));
     let (mut stdio, mut programs) = (root.table("stdio"), root.table("programs"));
@@ -172,17 +171,17 @@ pub(super) fn read_shared(mut root: Section<'_>, table: &'static str, base: &Pat
     FileOptions { renamed, backends: backend::read_all(section, Dialect::Shared, base), ..FileOptions::default() }
 }
 
-/// Reads `database`, a relative path taken from `base`.
+/// Reads `database`, with a relative path starting at `base`.
 pub(super) fn database_in(root: &mut Section<'_>, base: &Path) -> Option<DatabasePlace> {
     root.parsed("database", DatabasePlace::parse).map(|place| place.from_folder(base))
 }
 
-/// Reads a path, a relative one taken from `base`.
+/// Reads a path; a relative one starts at `base`.
 pub(super) fn path_in(root: &mut Section<'_>, key: &'static str, base: &Path) -> Option<PathBuf> {
     root.text(key).map(|text| base.join(text))
 }
 
-/// The servers whose names have to be changed.
+/// The servers whose names must be changed.
 fn renamed(section: &Section<'_>) -> Vec<(String, BackendId)> {
     let named = section.names().filter_map(|name| Some((name.to_owned(), BackendId::normalise(name).ok()?)));
     named.filter(|(name, id)| name != id.as_str()).collect()
@@ -191,7 +190,7 @@ fn renamed(section: &Section<'_>) -> Vec<(String, BackendId)> {
 /// Parses an address and a port, or a port of this machine.
 pub(super) fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     let fault = "this must be a port, or an address and a port, such as `8080`, `[::]:8080` or `0.0.0.0:8080`";
-    // a port alone is one of this machine
+    // a port by itself listens on this machine only
     let port = text.strip_prefix("localhost:").unwrap_or(text).parse::<u16>();
     port.map(|port| (Ipv4Addr::LOCALHOST, port).into()).or_else(|_| text.parse()).map_err(|_| fault.to_owned())
 }

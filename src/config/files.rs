@@ -1,4 +1,4 @@
-//! Files of the data folder. Knows nothing of their content.
+//! Files of the data folder.
 
 use std::{
     io,
@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-/// The database.
 pub fn database(data_dir: &Path) -> PathBuf {
     data_dir.join("lockkeeper.sqlite3")
 }
@@ -31,7 +30,7 @@ pub fn lock(data_dir: &Path) -> PathBuf {
     data_dir.join("gateway.lock")
 }
 
-/// Record of the gateway that was started last: its process, its configuration file and its database.
+/// Record of the last started gateway: its process, its configuration file and its database.
 pub fn last_start(data_dir: &Path) -> PathBuf {
     data_dir.join("last-start.json")
 }
@@ -46,7 +45,7 @@ pub fn local_records(data_dir: &Path) -> PathBuf {
     data_dir.join("local")
 }
 
-/// Deletes the files of a folder that were not written for `age`.
+/// Deletes the files of a folder that were last written more than `age` ago.
 pub fn remove_unused(folder: &Path, age: Duration) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;

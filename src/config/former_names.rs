@@ -1,4 +1,4 @@
-//! Keys that had another name or are gone: one table of them, and a file rewritten with the present names. Reads no value.
+//! Keys that had another name or are gone: one table of them, and a file rewritten with the present names.
 
 use super::{
     problem::ConfigProblem,
@@ -16,9 +16,9 @@ struct FormerName {
 /// The present name of a key.
 #[derive(Clone, Copy)]
 enum PresentName {
-    /// The key has another name.
+    /// The key has another name now.
     Key(&'static str),
-    /// The key does nothing any more; this one in the same table took its place.
+    /// The key no longer does anything; this one in the same table replaced it.
     Gone(&'static str),
 }
 
@@ -36,8 +36,8 @@ const FORMER_NAMES: [FormerName; 9] = [
     FormerName { table: &["login", "*", "rights", "*"], former: "backends", present: Key("servers") },
 ];
 
-/// The former name of a key, or of the one whose place it took; `None` if there is none. `table` is the path of its table with names in angle brackets, such as
-/// `login.<name>`.
+/// The former name of a key, or of the key it replaced; `None` without one. `table` is the path of its table with names
+/// in angle brackets, such as `login.<name>`.
 pub fn former_name(table: &str, key: &str) -> Option<&'static str> {
     let way = table.split('.').filter(|part| !part.is_empty());
     let way: Vec<&str> = way.map(|part| if part.starts_with('<') { "*" } else { part }).collect();
@@ -46,11 +46,10 @@ pub fn former_name(table: &str, key: &str) -> Option<&'static str> {
 
 /// A file with the present names of its keys.
 pub(super) struct Modernized {
-    /// The file.
     pub(super) document: Document,
     /// A notice for each former name in it.
     pub(super) notices: Vec<ConfigProblem>,
-    /// Keys that are there under both names.
+    /// Keys present under both names.
     pub(super) problems: Vec<ConfigProblem>,
 }
 
@@ -63,7 +62,7 @@ struct Rewriting<'a> {
     problems: Vec<ConfigProblem>,
 }
 
-/// Gives each key of `document` its present name. The two tables of one that is there under both names become one.
+/// Gives each key of `document` its present name. If a table is there under both names, the two are merged.
 pub(super) fn modernize(document: Document) -> Modernized {
     let (mut notices, mut problems) = (Vec::new(), Vec::new());
     let mut root = document.root.clone();
@@ -80,7 +79,7 @@ pub(super) fn modernize(document: Document) -> Modernized {
 // === impl FormerName ===
 
 impl FormerName {
-    /// The sentence about a file that has the former name.
+    /// The sentence about a file with the former name.
     fn notice(&self) -> String {
         let Self { table, former, present } = self;
         let path = table.join(".").replace('*', "…");
@@ -104,7 +103,7 @@ impl PresentName {
 // === impl Rewriting ===
 
 impl Rewriting<'_> {
-    /// Renames the key in the tables at `way` below `entries`, whose path is `path` with a period at the end.
+    /// Renames the key in the tables at `way` below `entries`, whose path is `path`, ending with a period.
     fn table(&mut self, entries: &mut Vec<ConfigEntry>, way: &[&str], path: &str) {
         let Some((next, rest)) = way.split_first() else { return self.rename(entries, path) };
         for entry in entries.iter_mut().filter(|entry| *next == "*" || entry.key == *next) {

@@ -1,4 +1,4 @@
-//! JSON with comments and trailing commas, to the tree. Knows no option.
+//! JSON with comments and trailing commas, to the tree.
 
 use jsonc_parser::{CollectOptions, ParseOptions, ast, common::Ranged as _};
 
@@ -7,7 +7,7 @@ use super::{
     tree::{self, ConfigEntry, ConfigNode, ConfigValue, Document},
 };
 
-/// Parses the text of `file`, with the comments and trailing commas that editors write.
+/// Parses the text of `file`, with the comments and trailing commas that editors allow.
 pub fn parse(file: &str, text: &str) -> Result<Document, ConfigProblems> {
     let fault =
         |at: usize, what: String| ConfigProblems(vec![ConfigProblem::new(tree::place_in(file, text, at), what)]);

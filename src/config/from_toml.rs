@@ -1,4 +1,4 @@
-//! TOML to the tree. Knows no option.
+//! TOML to the tree.
 
 use toml::{
     Spanned,
@@ -16,7 +16,7 @@ pub fn parse(file: &str, text: &str) -> Result<Document, ConfigProblems> {
     if errors.is_empty() {
         return Ok(Document::new(file, text, entries(table.get_ref())));
     }
-    // The error's own display quotes the line, which may hold a secret.
+    // The error's own display quotes the line, which may contain a secret.
     let problem = |error: toml::de::Error| {
         let span = error.span().unwrap_or_default();
         let place = tree::place_in(file, text, span.start);

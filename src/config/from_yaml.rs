@@ -1,4 +1,4 @@
-//! YAML to the tree. Knows no option.
+//! YAML to the tree.
 
 use saphyr::{LoadableYamlNode as _, MarkedYamlOwned, ScalarOwned, YamlDataOwned};
 
@@ -7,7 +7,7 @@ use super::{
     tree::{self, ConfigEntry, ConfigNode, ConfigValue, Document},
 };
 
-/// The text of a file, with the byte of each of its characters.
+/// The text of a file, with the byte offset of each character.
 struct CharacterPlaces(Vec<usize>);
 
 /// Parses the text of `file`, which holds one document.

@@ -1,4 +1,4 @@
-//! The tables `[groups.<name>]`: servers that share an endpoint. Knows nothing of the endpoint.
+//! The tables `[groups.<name>]`: servers that share an endpoint.
 
 use super::{
     section::{Section, meant},
@@ -7,11 +7,11 @@ use super::{
 use crate::model::{BackendId, GroupSpec, Groups, Scope, config_key::key_rows};
 
 key_rows! {
-    /// The keys.
+    /// The keys of `[groups.<name>]`.
     pub(super) const KEYS {
         /// The names of its servers, in the order of their lists; at least one.
         ///
-        /// Those that are `disabled` are left out.
+        /// Servers that are `disabled` are left out.
         servers: Texts, Required("[\"files\", \"docs\"]");
         /// Rules for its tools: `[groups.<name>.tools]`.
         tools: Table("group_tools"), None("");
@@ -36,7 +36,7 @@ pub(super) fn read_all(section: Section<'_>, servers: &[BackendId]) -> Groups {
     groups.into_iter().collect()
 }
 
-/// The name of a group: servers and groups share their paths, scopes and rights.
+/// The name of a group. Servers and groups share paths, scopes and rights.
 fn named(name: &str, section: &Section<'_>, servers: &[BackendId]) -> Option<BackendId> {
     let advice = Some("choose another name for the group");
     let Ok(id) = BackendId::normalise(name) else {

@@ -1,4 +1,4 @@
-//! Names of headers that a configuration may set. Knows no option.
+//! Names of headers that a configuration may set.
 
 use http::HeaderName;
 
@@ -23,7 +23,7 @@ const OWN_HEADERS: [&str; 13] = [
 ///
 /// # Errors
 ///
-/// The reason for which it cannot be set.
+/// The reason why it cannot be set.
 pub(super) fn name(text: &str) -> Result<HeaderName, String> {
     let name = HeaderName::try_from(text).map_err(|_| "this is not a header name".to_owned())?;
     if OWN_HEADERS.contains(&name.as_str()) {

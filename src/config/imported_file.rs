@@ -1,4 +1,4 @@
-//! The servers of another program's file as entries of a `lockkeeper.toml`. Knows nothing of how they are written.
+//! The servers of another program's file as entries of a `lockkeeper.toml`.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::{
     tree::{ConfigEntry, ConfigNode, ConfigValue},
 };
 
-/// Keys that mean the same here.
+/// Keys with the same meaning here.
 const SAME: [&str; 8] = ["command", "args", "env", "url", "headers", "cwd", "start_timeout", "call_timeout"];
 
 /// Keys with another name or place here.
@@ -22,38 +22,37 @@ const ELSEWHERE: [(&str, &[&str]); 5] = [
     ("envFile", &["env_file"]),
 ];
 
-/// What these say is known without them.
+/// Keys whose information is derived here.
 const DERIVED: [&str; 5] = ["type", "transport", "enabled", "disabled", "name"];
 
-/// Words for HTTP+SSE, the only transport that a URL does not tell.
+/// Words for HTTP+SSE, the only transport that cannot be derived from a URL.
 const SSE: [&str; 2] = ["sse", "http+sse"];
 
-/// Parts of names of values that are secrets.
+/// Parts of names whose values are secrets.
 const SECRET_NAMES: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION", "CREDENTIAL"];
 
 /// The file of another program.
 #[derive(Debug)]
 pub struct ImportedFile {
-    /// Its servers, without those that are switched off.
+    /// Its servers, except disabled ones.
     pub servers: Vec<ImportedServer>,
-    /// The names of those.
+    /// The names of the disabled ones.
     pub switched_off: Vec<String>,
-    /// The folders of projects with servers of their own, which are not among them.
+    /// The folders of other projects with servers, which are not included.
     pub other_projects: Vec<String>,
-    /// The values for which the program asks a person: each is a variable here.
+    /// The values that the program asks a person for: each becomes a variable here.
     pub inputs: Vec<ImportedInput>,
 }
 
 /// A server.
 #[derive(Debug)]
 pub struct ImportedServer {
-    /// Its name there.
     pub name: String,
-    /// The keys and their values; a key with several parts lies in tables.
+    /// The keys and their values; a key with several parts is in tables.
     pub keys: Vec<ImportedKey>,
-    /// Keys that are not taken over.
+    /// Keys that are not imported.
     pub left_out: Vec<String>,
-    /// Values that look like secrets and stand in the file as they are.
+    /// Values that look like secrets and are in the file in plain text.
     pub secrets: Vec<String>,
 }
 
@@ -62,23 +61,21 @@ pub struct ImportedServer {
 pub struct ImportedKey {
     /// The parts of the key.
     pub path: Vec<&'static str>,
-    /// The value.
     pub value: ConfigNode,
 }
 
-/// A value for which a program asks a person.
+/// A value that a program asks a person for.
 #[derive(Debug)]
 pub struct ImportedInput {
-    /// The variable that has it here.
+    /// The variable for it here.
     pub variable: String,
-    /// The question there.
     pub question: String,
 }
 
 // === impl ImportedFile ===
 
 impl ImportedFile {
-    /// Reads the text of a file. `folder` is that of the process: files with projects have servers for one.
+    /// Reads the text of a file. `folder` is the process's working directory: files with projects have servers for one.
     ///
     /// # Errors
     ///
@@ -147,7 +144,7 @@ fn is_empty(value: &ConfigValue) -> bool {
     }
 }
 
-/// `${env:NAME}` as `${NAME}`, and `${input:name}` as the variable for it.
+/// `${env:NAME}` as `${NAME}`, and `${input:name}` as its variable.
 fn references(node: &mut ConfigNode) {
     match &mut node.value {
         ConfigValue::Text(text) => *text = with_variables(text),

@@ -1,28 +1,25 @@
-//! Values for which a program asks a person when it starts its servers (`inputs` of VS Code). Knows nothing of terminals.
+//! Values that a program asks a person for when it starts its servers (`inputs` of VS Code). The terminal is elsewhere.
 
 use super::tree::{ConfigEntry, ConfigNode, ConfigValue, Document};
 
-/// A value that the servers of a file need and that nobody has given.
+/// A value that the servers of a file need and that was not given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenInput {
     /// Its name in `${input:…}`.
     pub id: String,
-    /// The question.
     pub description: String,
     /// The form of an answer.
     pub kind: InputKind,
-    /// The value of an empty answer.
+    /// The value for an empty answer.
     pub default: Option<String>,
 }
 
 /// The form of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputKind {
-    /// A line.
     Line,
-    /// A line that is not shown.
+    /// A line that is not echoed.
     Hidden,
-    /// One of these; not empty.
     Choice(Vec<String>),
 }
 

@@ -1,4 +1,4 @@
-//! The tables of all keys, from which the rows of the page, the schema and the example are written.
+//! The tables of all keys, from which the rows of the page, the schema and the example are generated.
 
 use super::{
     HttpConfig, LogConfig, backend, clients, disclosure, file_options, groups, login, network,
@@ -9,7 +9,7 @@ use crate::model::{
     config_key::{ConfigKey, KeyRow},
 };
 
-/// The keys of one table of the file, as the documentation shows them.
+/// The keys of one table of the file, as documented.
 #[derive(Debug)]
 pub struct DocumentedKeys {
     /// Path of the table with names in angle brackets, such as `servers.<name>`; empty for the top level.
@@ -18,16 +18,15 @@ pub struct DocumentedKeys {
     pub definition: &'static str,
     /// Its keys, in order.
     pub parts: Vec<DocumentedPart>,
-    /// Keys of which a table has exactly one; empty if there are none.
+    /// A table must have exactly one of these keys; may be empty.
     pub one_of: &'static [&'static str],
 }
 
-/// Keys of a table that stand together in the example.
+/// Keys grouped together in the example.
 #[derive(Debug)]
 pub struct DocumentedPart {
-    /// The line of the example under which they stand; `None` if the example shows them by hand.
+    /// The example's line above them; `None` if the example shows them by hand.
     pub example: Option<&'static str>,
-    /// The keys.
     pub rows: Vec<KeyRow>,
 }
 

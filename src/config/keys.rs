@@ -1,12 +1,12 @@
-//! Scalar keys of a section, read as their values declare them.
+//! Scalar keys of a section, read according to their declarations.
 
 use std::{cell::RefCell, time::Duration};
 
 use super::section::Section;
 use crate::model::config_key::{ConfigKey, DurationBound, KeyReading};
 
-/// Reads these keys of a section over the defaults; reports invalid values and leaves their defaults. Also returns the names
-/// of the keys that were set.
+/// Reads these keys of a section over the defaults; reports invalid values and keeps their defaults. Also returns the
+/// names of the keys that were set.
 pub(super) fn read<S: 'static>(
     section: &mut Section<'_>,
     keys: impl IntoIterator<Item = &'static ConfigKey<S>>,

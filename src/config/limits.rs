@@ -1,4 +1,4 @@
-//! The section `[limits]`: its rules between keys. Knows nothing of the enforcement of limits.
+//! The section `[limits]`: its rules between keys.
 
 use super::{keys, section::Section, units::show_duration};
 use crate::model::LimitsConfig;

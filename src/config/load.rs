@@ -1,5 +1,5 @@
 //! Loads the checked [`Config`] from command line, environment and file, in this order of precedence, with the defaults
-//! last. Knows nothing of running parts.
+//! last.
 
 use std::{
     cell::RefCell,
@@ -40,13 +40,11 @@ const LONGEST: u64 = 4 << 20;
 /// Places of the gateway's data.
 #[derive(Debug, Clone)]
 pub struct DataPlaces {
-    /// The data folder.
     pub folder: PathBuf,
-    /// The database.
     pub database: DatabasePlace,
     /// The key that encrypts secrets in it.
     pub master_key: MasterKeyPlace,
-    /// The proxies whose `X-Forwarded-For` is believed.
+    /// The proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: TrustedProxies,
 }
 
@@ -62,7 +60,7 @@ impl Config {
     }
 }
 
-/// Options of a file that name places of data, and what concerns the keys in them.
+/// Options of a file that name places of data, and the ones that concern the keys there.
 #[derive(Default)]
 struct PlaceOptions {
     data_dir: Option<PathBuf>,
@@ -150,7 +148,7 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
     Ok(programs::governed(config, &file.programs, &file.secret_files, folder))
 }
 
-/// Finds the data, for commands that need nothing else; other errors of the file are ignored.
+/// Finds the data, for commands that need nothing else; ignores other errors of the file.
 pub fn data_places(
     given: &CommandLineOptions,
     environment: &Environment,
@@ -169,7 +167,7 @@ pub fn data_places(
     if loader.problems.is_empty() { Ok(places) } else { Err(ConfigProblems(loader.problems)) }
 }
 
-/// Finds the data folder alone. The file is not read if the folder is named elsewhere.
+/// Finds only the data folder. The file is not read if the folder is named elsewhere.
 pub fn data_folder(
     given: &CommandLineOptions,
     environment: &Environment,
@@ -187,7 +185,7 @@ pub fn is_of_another_program(path: &Path, text: &str) -> bool {
     format != FileFormat::Toml || format.parse("", text).is_ok_and(|document| ClientFile::is_one(&document))
 }
 
-/// The values that the servers of the file need and that no person has given.
+/// The values that the servers of the file need and that were not given.
 pub fn open_inputs(given: &CommandLineOptions, environment: &Environment, folder: &Path) -> Vec<OpenInput> {
     let mut loader = Loader { given, environment, folder, problems: Vec::new() };
     let source = loader.source();
@@ -207,7 +205,7 @@ pub fn source(given: &CommandLineOptions, environment: &Environment, folder: &Pa
 // === impl Loader ===
 
 impl Loader<'_> {
-    /// A named file precedes everything; a server from the command line precedes files that are not named.
+    /// A named file has precedence; a server from the command line comes before files that are not named.
     fn source(&self) -> ConfigSource {
         let named = self.given.config.clone().or_else(|| self.environment.said("LOCKKEEPER_CONFIG").map(PathBuf::from));
         match (named, &self.given.single) {
@@ -245,7 +243,7 @@ impl Loader<'_> {
         file.secret_files = programs::secret_files(&document, sources);
         file.former_names = former_names;
         self.problems.append(&mut reader.into_problems());
-        // a lockkeeper.toml may have settings alone
+        // a lockkeeper.toml may have only settings
         let lists_servers = client_table.is_some() || document.root.iter().any(|entry| entry.key == "servers");
         if lists_servers && file.backends.is_empty() && self.problems.is_empty() {
             self.problems.push(no_servers(path, &other_projects));
@@ -325,7 +323,7 @@ impl Loader<'_> {
         parse(&text).map_err(|what| self.problems.push(ConfigProblem::new(place, what))).ok()
     }
 
-    /// The names of the gateway: as said, else as the file has them; `None` without TLS.
+    /// The names of the gateway: the given ones, else the file's; `None` without TLS.
     fn names(&mut self, in_file: Option<&TlsOptions>) -> Option<Vec<String>> {
         let given = (!self.given.domains.is_empty()).then(|| self.given.domains.join(","));
         let said = self.said("--domain", given, "LOCKKEEPER_DOMAIN", tls::domains);
@@ -337,7 +335,7 @@ impl Loader<'_> {
         options.for_names(names, listen).map_err(fault).ok()
     }
 
-    /// The public URL: as said, else that of the first name.
+    /// The public URL: the given one, else the first name's.
     fn url_of(&mut self, tls: Option<&TlsSpec>, said: Option<PublicUrl>) -> Option<PublicUrl> {
         let Some(tls) = tls else { return said };
         if said.as_ref().is_some_and(|url| !url.as_str().starts_with("https://")) {
@@ -358,11 +356,11 @@ impl Loader<'_> {
             self.problems.push(ConfigProblem::new(place, what).advise("set `--data-dir DIR` or LOCKKEEPER_DATA_DIR"));
             PathBuf::new()
         });
-        // Without `.` components, which would only confuse in messages.
+        // Without `.` components, which would only be confusing in messages.
         self.folder.join(folder).components().collect()
     }
 
-    /// Value of a variable for which there is no command-line option; `None` if it is not set or empty.
+    /// Value of a variable without a command-line option; `None` if it is not set or empty.
     fn variable<T>(&mut self, name: &'static str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
         let text = self.environment.get(name).filter(|text| !text.is_empty())?;
         parse(text).map_err(|what| self.problems.push(ConfigProblem::new(ConfigPlace::Variable(name), what))).ok()
@@ -385,8 +383,8 @@ impl Loader<'_> {
         self.variable("LOCKKEEPER_TRUSTED_PROXIES", TrustedProxies::parse).unwrap_or(in_file)
     }
 
-    /// The port at which a platform reaches the gateway (`PORT`). Other programs read that variable too, so it counts only
-    /// beside one that is the gateway's own.
+    /// The port where a platform reaches the gateway (`PORT`). Other programs read that variable too, so it counts only
+    /// together with one of the gateway's own.
     fn platform_port(&mut self) -> Option<SocketAddr> {
         self.environment.get("LOCKKEEPER_PUBLIC_URL").filter(|url| !url.is_empty())?;
         let parse = |text: &str| match text.parse::<u16>() {
@@ -441,7 +439,7 @@ impl Loader<'_> {
     }
 }
 
-/// A file that lists nothing. The demonstration is never published instead of somebody's servers.
+/// A file that lists nothing. The demonstration must never be published in place of a user's servers.
 fn no_servers(path: &Path, other_projects: &[String]) -> ConfigProblem {
     let place = ConfigPlace::WholeFile(path.display().to_string());
     if other_projects.is_empty() {

@@ -1,4 +1,4 @@
-//! The section `[log]`. Knows nothing of how logs are written.
+//! The section `[log]`.
 
 use super::{keys, section::Section};
 use crate::model::config_key::config_keys;
@@ -32,9 +32,8 @@ impl LogConfig {
 /// The words for levels, as numbers too.
 const LEVELS: [&str; 12] = ["off", "error", "warn", "info", "debug", "trace", "0", "1", "2", "3", "4", "5"];
 
-/// Checks log directives.
 pub(super) fn filter(text: &str) -> Result<String, String> {
-    // a word that is no level would be the name of a part, and show nothing
+    // an unknown word would be taken for the name of a part, and show nothing
     let names_nothing = |directive: &str| {
         let is_level = LEVELS.iter().any(|level| directive.eq_ignore_ascii_case(level));
         let is_word = directive.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');

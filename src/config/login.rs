@@ -1,4 +1,4 @@
-//! The tables `[login.<name>]`: OpenID providers at which people log in. Knows nothing of their documents.
+//! The tables `[login.<name>]`: OpenID providers where people log in.
 
 use url::{Host, Url};
 
@@ -14,8 +14,8 @@ use crate::model::{
 key_rows! {
     /// The keys without a default.
     pub(super) const IDENTITY {
-        /// The provider's issuer, byte for byte as it writes it, without `/.well-known/…`; https, or http on a loopback
-        /// address.
+        /// The provider's issuer, exactly as the provider writes it, without `/.well-known/…`; https, or http on a
+        /// loopback address.
         issuer: Text("text"), Required("\"https://id.example.com\"");
         /// The id of the gateway at the provider.
         client_id: Text("text"), Required("\"lockkeeper\"");
@@ -25,9 +25,9 @@ key_rows! {
 key_rows! {
     /// The key of further parameters.
     pub(super) const PARAMETERS {
-        /// Further parameters of the authorization request, such as `{ access_type = "offline", prompt = "consent" }` for a
-        /// provider that gives refresh tokens for these alone. None that the login itself sets; words of `prompt` are added
-        /// to its own.
+        /// Further parameters of the authorization request, such as `{ access_type = "offline", prompt = "consent" }`
+        /// for a provider that gives refresh tokens only with these. Parameters that the login itself sets are refused;
+        /// words of `prompt` are added to its own.
         authorize_params: TableOfTexts, None("{ access_type = \"offline\" }");
     }
 }
@@ -35,14 +35,14 @@ key_rows! {
 key_rows! {
     /// The keys of people and their rights.
     pub(super) const RULE {
-        /// Domains of email addresses. An address counts if the provider says that it is verified.
+        /// Domains of email addresses. An address counts if the provider marks it as verified.
         domains: Texts, None("[\"example.com\"]");
         /// Groups of the provider.
         groups: Texts, None("[\"staff\"]");
-        /// Single people, by `sub`; `"*"` is everybody who can log in there.
+        /// Single people, by `sub`; `"*"` is everyone who can log in there.
         subjects: Texts, None("[\"248289761001\"]");
-        /// Servers, and groups of servers, that these people may use; `NAME:read` is the read-only tools alone. Without
-        /// it: all servers.
+        /// Servers, and groups of servers, that these people may use; `NAME:read` means only the read-only tools.
+        /// Without it: all servers.
         servers: Texts, None("[\"docs\", \"files:read\"]");
         /// If they may read and administer the state of the gateway.
         admin: Flag, Value("false");
@@ -117,7 +117,7 @@ pub(super) fn authorize_params(section: &mut Section<'_>) -> Vec<(String, String
     let mut parameters = Vec::new();
     for (name, value) in section.values("authorize_params") {
         let text = value.as_str();
-        // a name that is wrong with any value is told first
+        // a name that is wrong with any value is reported first
         let checked = check_authorize_param(&name, text.unwrap_or_default());
         match (checked, text) {
             (Ok(()), Some(text)) => parameters.push((name, text.to_owned())),
@@ -131,7 +131,7 @@ pub(super) fn authorize_params(section: &mut Section<'_>) -> Vec<(String, String
 const WHO: &str = "name people: `domains = [\"example.com\"]`, `groups = [\"…\"]` or `subjects = [\"…\"]`; `subjects = \
                    [\"*\"]` is everybody who can log in there";
 
-/// The people of a table with their rights; `None` if it names nobody.
+/// The people of a table with their rights; `None` if it names no one.
 fn rule(section: &mut Section<'_>, names: &[BackendId]) -> Option<LoginRule> {
     let domains = section.parsed_list("domains", domain).unwrap_or_default();
     let groups = section.parsed_list("groups", nonempty).unwrap_or_default();
@@ -153,7 +153,6 @@ fn rule(section: &mut Section<'_>, names: &[BackendId]) -> Option<LoginRule> {
     Some(LoginRule { people, rights })
 }
 
-/// A value that must be there.
 fn required(
     section: &mut Section<'_>,
     key: &'static str,
@@ -166,7 +165,7 @@ fn required(
     section.parsed(key, parse)
 }
 
-/// Reads an issuer (OpenID Connect Core 2, RFC 8414 2): it is kept byte for byte, since tokens and metadata repeat it.
+/// Reads an issuer (OpenID Connect Core 2, RFC 8414 2): kept byte for byte, since tokens and metadata repeat it.
 ///
 /// # Errors
 ///
@@ -205,7 +204,7 @@ fn domain(text: &str) -> Result<String, String> {
     }
 }
 
-/// A server or a group of servers, with `:read` for its read-only tools alone.
+/// A server or a group of servers, with `:read` for only its read-only tools.
 fn backend(text: &str, names: &[BackendId]) -> Result<(BackendId, Access), String> {
     let (name, access) = match text.strip_suffix(":read") {
         Some(name) => (name, Access::ReadOnly),

@@ -1,4 +1,4 @@
-//! Certificates and proxy of one server at a URL. Knows nothing of connections.
+//! Certificates and proxy of one server at a URL.
 
 use std::{path::Path, sync::Arc};
 
@@ -20,26 +20,27 @@ use crate::{
 const LONGEST: u64 = 1 << 20;
 
 key_rows! {
-    /// The keys.
+    /// The keys of a server's connections.
     pub(super) const KEYS {
-        /// A file with certificates of authorities in PEM, which are trusted beside those of the system. One that the server
-        /// shows itself is a pin: the server has to prove its key, and its name and authority do not count. With a `url`
-        /// of HTTP or WebSocket alone.
+        /// A PEM file with certificates of authorities to trust in addition to the system's. If the server presents one
+        /// of them itself, it is a pin: the server has to prove its key, and its name and authority do not count. Only
+        /// with an HTTP or WebSocket `url`.
         ca_file: Text("text"), None("\"company-ca.pem\"");
-        /// A file with the gateway's certificate for this server, and those up to its authority, in PEM (mutual TLS).
-        /// With `client_key_file`.
+        /// A PEM file with the gateway's certificate for this server, and the certificates up to its authority (mutual
+        /// TLS). Needs `client_key_file`.
         client_cert_file: Text("text"), None("\"gateway.pem\"");
-        /// A file with its private key in PEM.
+        /// A PEM file with its private key.
         client_key_file: Text("text"), None("\"gateway.key\"");
-        /// The URL of the HTTP proxy to this server, with user and password if it needs them, or `none`. Without it: as
-        /// `https_proxy`, `http_proxy` and `no_proxy` of the gateway's environment say, never for loopback addresses.
+        /// The URL of the HTTP proxy to this server, with user and password if it needs them, or `none`. Without it:
+        /// according to `https_proxy`, `http_proxy` and `no_proxy` in the gateway's environment, but never for loopback
+        /// addresses.
         ///
-        /// With a `url` of HTTP or WebSocket alone.
+        /// Only with an HTTP or WebSocket `url`.
         proxy: Text("text"), None("\"http://proxy.example.com:3128\"");
     }
 }
 
-/// Reads the options of a server's connections; `None` if there are none. Relative paths are relative to `folder`.
+/// Reads the options of a server's connections; `None` if there are none. Relative paths start at `folder`.
 pub(super) fn read(section: &mut Section<'_>, folder: &Path) -> Option<Arc<NetworkSpec>> {
     let certificates = |file: &str| authorities(folder, file);
     let ca_file = section.parsed("ca_file", certificates);
@@ -96,7 +97,7 @@ pub(super) fn private_key((file, text): &(String, String)) -> Result<Secret, Str
     key.map(|_| Secret::new(text.as_str())).map_err(|_| format!("the file `{file}` has no private key in PEM"))
 }
 
-/// True if the key is that of the first certificate.
+/// True if the key belongs to the first certificate.
 pub(super) fn belong_together(identity: &TlsIdentity) -> bool {
     let chain = certificates("", &identity.certificates).unwrap_or_default();
     let key = PrivateKeyDer::from_pem_slice(identity.key.expose().as_bytes());
@@ -110,7 +111,7 @@ fn proxy(text: &str) -> Result<ProxyChoice, String> {
     }
     let is_http = |proxy: &Uri| matches!(proxy.scheme_str(), Some("http" | "https"));
     let is_named = text.starts_with("http://") || text.starts_with("https://");
-    // as the connector reads it, which goes without a proxy if it cannot
+    // checked here, since the connector would go without a proxy if it cannot read it
     let probe = Matcher::builder().all(text.to_owned()).build().intercept(&Uri::from_static("http://a"));
     if is_named && probe.is_some_and(|proxy| is_http(proxy.uri())) {
         return Ok(ProxyChoice::Through(Secret::new(text)));

@@ -1,17 +1,14 @@
-//! Errors in a configuration, with their places. Knows no option. Messages quote no value that may be a secret.
+//! Errors in a configuration, with their places. Messages quote no value that may be a secret.
 
 use std::fmt;
 
 /// Place of an option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfigPlace {
-    /// In a file.
     File {
         /// File name as given.
         file: String,
-        /// Line, from 1.
         line: usize,
-        /// Column, from 1.
         column: usize,
         /// Option, such as `servers.files.command`; empty for a syntax error.
         path: String,
@@ -22,7 +19,7 @@ pub enum ConfigPlace {
     Argument(&'static str),
     /// In this environment variable.
     Variable(&'static str),
-    /// An option that is missing, or that something else overrules.
+    /// An option that is missing, or overruled by another.
     Option(&'static str),
 }
 

@@ -1,5 +1,4 @@
-//! The section `[programs]`, the places of the gateway that programs do not see, and secrets among their arguments. Knows nothing of
-//! processes.
+//! The section `[programs]`, the gateway's places that programs cannot see, and secrets among the programs' arguments.
 
 use std::{
     path::{Path, PathBuf},
@@ -22,30 +21,31 @@ use crate::support::launcher::HiddenPlaces;
 config_keys! {
     /// Rules for the programs of all servers.
     pub struct ProgramsConfig, taken at reload {
-        /// The level to which programs are kept from the gateway's data, unless a server says otherwise. `"keys"`: from the data folder, the configuration
-        /// file, the files that it names as secrets, and the memory and environment of the gateway and of other servers, as far as this
-        /// machine allows ([isolation of programs](isolation.md#programs)). `"off"`: from nothing.
+        /// How far programs are kept from the gateway's data, unless a server's own setting differs. `"keys"`: from the
+        /// data folder, the configuration file, the secret files named in it, and the memory and environment of the
+        /// gateway and of other servers, as far as this machine allows ([isolation of
+        /// programs](isolation.md#programs)). `"off"`: from nothing.
         contain: Contain = choice("keys" => Contain::Keys, "off" => Contain::Off);
-        /// With `true` a program that cannot be contained in full is not started, and the reason is its state. Otherwise it runs with what
-        /// this machine gives, and `status` and `check` say what is missing.
+        /// With `true`, a program that cannot be fully contained does not start, and its state shows the reason.
+        /// Otherwise it runs with the protections this machine offers, and `status` and `check` show what is missing.
         require_containment: bool = flag(false => false, true => true);
     }
 }
 
-/// Keys whose value is a file with a secret.
+/// Keys whose value is the path of a secret file.
 const SECRET_FILES: [&str; 5] = ["env_file", "envFile", "key_file", "client_key_file", "master_key_file"];
 /// The tables of servers.
 const SERVERS: [&str; 2] = ["servers", "mcpServers"];
 /// Words in the name of an option whose value is a secret.
 const SECRET_WORDS: [&str; 8] = ["apikey", "api-key", "api_key", "token", "secret", "password", "passwd", "credential"];
-/// Beginnings of secrets of well-known services.
+/// Prefixes of secrets of well-known services.
 const SECRET_BEGINNINGS: [&str; 9] =
     ["sk-", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "Bearer "];
 
-/// A file that the configuration names as a secret.
+/// A secret file named in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SecretFile {
-    /// The server in whose section it is named.
+    /// The server whose section names it.
     server: Option<BackendId>,
     path: PathBuf,
 }
@@ -57,7 +57,7 @@ impl ProgramsConfig {
     }
 }
 
-/// The files that a document names as secrets.
+/// The secret files named in a document.
 pub(super) fn secret_files(document: &Document, sources: ReferenceSources<'_>) -> Vec<SecretFile> {
     let mut found = Vec::new();
     for entry in &document.root {
@@ -94,7 +94,7 @@ fn collect_node(
         found.push(SecretFile { server: server.cloned(), path: sources.folder.join(file) });
     };
     match &node.value {
-        // one that cannot be expanded is reported where it is read
+        // a path that cannot be expanded is reported where it is read
         ConfigValue::Text(text) if is_file => {
             if let Ok(file) = expand(text, sources) {
                 add(&file);
@@ -138,7 +138,7 @@ pub(super) fn governed(mut config: Config, rules: &ProgramsConfig, secrets: &[Se
     }
     files.retain(|file| !file.starts_with(&config.data_dir));
     for spec in config.backends.iter_mut().filter(|spec| spec.transport.starts_process()) {
-        // it gets what is in its own files anyway
+        // it gets the content of its own files anyway
         let is_others = |secret: &&SecretFile| {
             secret.server.as_ref() != Some(&spec.id)
                 && !secrets.iter().any(|other| other.server.as_ref() == Some(&spec.id) && other.path == secret.path)

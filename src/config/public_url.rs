@@ -1,5 +1,4 @@
-//! The URL of the gateway for clients (OA-137): base of issuer, resources, metadata and cookies. Knows nothing of
-//! requests.
+//! The URL of the gateway for clients (OA-137): base of issuer, resources, metadata and cookies.
 
 use std::{fmt, net::SocketAddr};
 
@@ -44,7 +43,7 @@ impl PublicUrl {
         Ok(Self(url.origin().ascii_serialization()))
     }
 
-    /// Parses the URL of a running gateway as its users have it: with the endpoint `/mcp` too.
+    /// Parses the URL of a running gateway as its users know it, which may include the endpoint `/mcp`.
     pub fn of_gateway(text: &str) -> Result<Self, String> {
         let text = text.trim_end_matches('/');
         Self::parse(text.strip_suffix("/mcp").unwrap_or(text))
@@ -71,8 +70,8 @@ impl fmt::Display for PublicUrl {
     }
 }
 
-/// The fault of a URL in quotes or without a scheme, and the right form; `None` for any other text, which is not quoted:
-/// it may hold a password.
+/// The fault of a URL in quotes or without a scheme, and the right form; `None` for any other text, which is not quoted
+/// since it may contain a password.
 fn nearly(text: &str) -> Option<String> {
     let bare = text.trim().trim_matches(['"', '\'', '`', '“', '”', '‘', '’']).trim_end_matches('/');
     let is_host = |bare: &str| bare.contains(['.', ':']) || bare == "localhost";
@@ -80,7 +79,7 @@ fn nearly(text: &str) -> Option<String> {
         Some(_) if bare.len() < text.len() => PublicUrl::checked(bare).ok()?,
         None if is_host(bare) => {
             let with = |scheme: &str| PublicUrl::checked(&format!("{scheme}://{bare}"));
-            // of a loopback host alone
+            // only for a loopback host
             with("http").or_else(|_| with("https")).ok()?
         }
         _ => return None,

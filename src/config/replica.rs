@@ -1,4 +1,4 @@
-//! The section `[replica]`: this gateway is one of several on its database. Knows nothing of the others.
+//! The section `[replica]`, which makes this gateway one of several on its database.
 
 use std::net::SocketAddr;
 
@@ -6,23 +6,23 @@ use super::section::Section;
 use crate::model::{ReplicaAddress, config_key::key_rows};
 
 key_rows! {
-    /// The keys.
+    /// The keys of `[replica]`.
     pub(super) const KEYS {
-        /// Address at which this replica listens, for the other replicas alone.
+        /// Address where this replica listens, only for the other replicas.
         ///
-        /// They prove themselves to each other with keys that the database names.
+        /// They prove their identity to each other with keys stored in the database.
         listen: Text("address and port"), Required("\"0.0.0.0:8701\"");
-        /// Address under which the other replicas reach this one. Required if `listen` is `0.0.0.0` or `[::]`.
+        /// The address of this replica for the others. Required if `listen` is `0.0.0.0` or `[::]`.
         advertise: Text("host and port"), Derived("`listen`", "\"10.0.0.5:8701\"");
     }
 }
 
-/// How the other replicas reach this one.
+/// Addresses of this replica for the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplicaConfig {
-    /// `listen`: address and port for the other replicas alone.
+    /// `listen`: address and port, only for the other replicas.
     pub listen: SocketAddr,
-    /// `advertise`: the address under which they reach it.
+    /// `advertise`: its address for the others.
     pub advertise: ReplicaAddress,
 }
 

@@ -1,4 +1,4 @@
-//! Typed access to one table of a configuration: bounds, expansion and error reports. Knows no option.
+//! Typed access to one table of a configuration: bounds, expansion and error reports.
 
 use std::{cell::RefCell, collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
@@ -15,13 +15,12 @@ use crate::model::{CallerText, NameGlobs};
 /// Context of the sections of one file: the file, the variables, and the errors so far.
 #[derive(Debug)]
 pub struct SectionReader<'a> {
-    /// The file.
     pub document: &'a Document,
     /// Variables for `${NAME}`, and the folder for `${file:PATH}`.
     pub sources: ReferenceSources<'a>,
     /// Errors so far.
     pub problems: RefCell<Vec<ConfigProblem>>,
-    /// Options so far that have no effect here, though they have one elsewhere.
+    /// Options so far that have an effect elsewhere but not here.
     pub without_effect: RefCell<Vec<ConfigProblem>>,
 }
 
@@ -52,7 +51,6 @@ impl<'a> SectionReader<'a> {
         problems
     }
 
-    /// The outermost table.
     pub fn root(&'a self) -> Section<'a> {
         self.section(String::new(), 0, &self.document.root)
     }
@@ -70,12 +68,12 @@ impl<'a> SectionReader<'a> {
         self.problems.borrow_mut().push(problem);
     }
 
-    /// The string at `node` with its variables expanded. Messages never quote it: it may be a secret.
+    /// The string at `node` with its variables expanded. Messages never quote it, since it may be a secret.
     fn text(&self, node: &ConfigNode, path: &str) -> Option<String> {
         self.expanded(node, path, expand)
     }
 
-    /// The same of a text that may differ between callers.
+    /// The same for a text that may differ between callers.
     fn caller_text(&self, node: &ConfigNode, path: &str) -> Option<CallerText> {
         self.expanded(node, path, expand_for_callers)
     }
@@ -134,7 +132,7 @@ impl<'a> Section<'a> {
         self.parse_node(&entry.value, &self.path(key), &parse)
     }
 
-    /// The same, which a whole number may be too.
+    /// The same, or a whole number.
     pub fn parsed_or_number<T>(&mut self, key: &'static str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
         let entry = self.take(key)?;
         let ConfigNode { at, value: ConfigValue::Integer(number) } = entry.value else {
@@ -180,7 +178,7 @@ impl<'a> Section<'a> {
         parsed.map_err(|what| self.fault(format!("`{key}`: {what}"), advice)).ok()
     }
 
-    /// A list of strings in which the caller may stand.
+    /// A list of strings that may contain the caller.
     pub fn caller_texts(&mut self, key: &'static str) -> Option<Vec<CallerText>> {
         let entry = self.take(key)?;
         let path = self.path(key);
@@ -192,7 +190,7 @@ impl<'a> Section<'a> {
         Some(nodes.iter().enumerate().filter_map(text).collect())
     }
 
-    /// A table of secrets in which the caller may stand; `check` says what is wrong with a pair as it is for the gateway
+    /// A table of secrets that may contain the caller. `check` returns the fault of a pair in the form for the gateway
     /// itself, without quoting the value. A number or a boolean counts as its text.
     pub fn caller_secrets(
         &mut self,
@@ -300,7 +298,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// One of these words.
+    /// One of the given words.
     pub fn choice<T: Clone>(&mut self, key: &'static str, choices: &[(&'static str, T)]) -> Option<T> {
         self.parsed(key, |text| {
             let chosen = choices.iter().find(|(name, _)| *name == text);
@@ -348,7 +346,7 @@ impl<'a> Section<'a> {
         self.find(key).is_some()
     }
 
-    /// Reports the option `key` as not allowed, if it is present.
+    /// Reports the option `key` as not allowed, if present.
     pub fn refuse(&mut self, key: &'static str, what: &str, advice: &str) {
         if let Some(entry) = self.take(key) {
             self.reader.note_with(entry.at, &self.path(key), what, Some(advice.to_owned()));
@@ -360,7 +358,7 @@ impl<'a> Section<'a> {
         self.passed_over = keys;
     }
 
-    /// Options that have an effect in other programs alone: what is so here, and what to write.
+    /// Options that only work in other programs: how it is here, and what to write.
     pub fn without_effect(&mut self, options: &[(&'static str, &str, &str)]) {
         for (key, what, advice) in options {
             let Some(entry) = self.take(key) else { continue };
@@ -372,7 +370,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Options as other programs call them, with their names here, for advice.
+    /// Options by their names in other programs, with their names here, for advice.
     pub fn called_elsewhere(&mut self, names: &'static [(&'static str, &'static str)]) {
         self.elsewhere = names;
     }
@@ -383,7 +381,7 @@ impl<'a> Section<'a> {
         self.reader.note_with(self.at, path, what, advice.map(str::to_owned));
     }
 
-    /// Reports an error of the value of `key`, which is there.
+    /// Reports an error of the value of `key`, which is present.
     pub fn fault_of(&self, key: &'static str, what: impl Into<String>) {
         let at = self.find(key).map_or(self.at, |entry| entry.value.at);
         self.reader.note(at, &self.path(key), what);
@@ -461,7 +459,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// The known name nearest to `key`, if it is near enough.
+/// The known name nearest to `key`, if near enough.
 pub(super) fn meant<'n>(key: &str, known: &[&'n str]) -> Option<&'n str> {
     let alike = |name: &str| name.to_ascii_lowercase().replace('-', "_");
     let key = alike(key);

@@ -1,4 +1,4 @@
-//! Authorization of the gateway at a server, as configured. Knows nothing of the protocol.
+//! Authorization of the gateway at a server, as configured.
 
 use super::{
     keys,
@@ -29,59 +29,59 @@ const MODES: [(&str, Mode); 3] =
 const PKCE: [(&str, PkceSupport); 2] = [("announced", PkceSupport::Announced), ("assume", PkceSupport::Assumed)];
 
 key_rows! {
-    /// The key that the others need.
+    /// The key that enables the others.
     pub(super) const MODE {
         /// The gateway's token for a server over HTTP. `"oauth"`: each user connects an account once, on a page of the
-        /// gateway; nobody shares it, so `share` cannot be `"all"`. `"client-credentials"`: the gateway has one for
-        /// all.
+        /// gateway; it is never shared, so `share` cannot be `"all"`. `"client-credentials"`: the gateway has one token
+        /// for all.
         ///
-        /// See [Servers that ask for a login](#servers-that-ask-for-a-login). With a `url` of HTTP alone.
+        /// See [Servers that ask for a login](#servers-that-ask-for-a-login). Only with an HTTP `url`.
         auth: Choice(&keys::words(&MODES)), Example("\"none\"", "\"oauth\"");
     }
 }
 
 key_rows! {
-    /// The keys beside `auth`.
+    /// The keys that belong to `auth`.
     pub(super) const KEYS {
         /// The client that you registered at the server's authorization server, with the redirect URI
         /// `<public_url>/oauth/upstream/callback/<name>`. Without it the gateway introduces itself, where the server
-        /// lets it.
+        /// allows that.
         ///
-        /// With `auth` alone.
+        /// Only with `auth`.
         client_id: Text("text"), None("\"Iv1.0123456789abcdef\"");
-        /// Its secret; take it from a file or the environment. It needs `issuer`: without it, this server fails.
+        /// Its secret, preferably from a file or the environment. It needs `issuer`: without it, this server fails.
         ///
-        /// With `auth` alone.
+        /// Only with `auth`.
         client_secret: Text("text"), None("\"${GITHUB_SECRET}\"");
-        /// The issuer of the authorization server, byte for byte as the server lists it, a slash at the end aside. Only
-        /// this one gets `client_secret`. Without it: the first that the server lists.
+        /// The issuer of the authorization server, exactly as the server lists it, except for a trailing slash. Only
+        /// this issuer gets `client_secret`. Without it: the first that the server lists.
         ///
-        /// It chooses one if the server lists several. With `auth` alone.
+        /// It selects one if the server lists several. Only with `auth`.
         issuer: Text("text"), None("\"https://github.com/login/oauth\"");
-        /// The scopes to ask for. Without it: those that the server names.
+        /// The scopes to request. Without it: the scopes that the server names.
         ///
-        /// With `auth` alone.
+        /// Only with `auth`.
         scopes: Texts, None("[\"repo\"]");
-        /// The resource that tokens are asked for, or `false` to ask without naming one, as Entra ID needs it. Without
-        /// it: the one in the server's metadata, if that is the server's URL, or the origin in the document of the
-        /// origin.
+        /// The resource to request tokens for, or `false` to request them without one, as Entra ID requires. Without
+        /// it: the resource in the server's metadata, if it is the server's URL, or the origin in the origin's
+        /// document.
         ///
-        /// With `auth` alone.
+        /// Only with `auth`.
         resource: TextOrFalse, None("\"https://mcp.example.com\"");
-        /// `"assume"`: its authorization server has PKCE with S256, though its metadata does not say so, as with Entra ID and
-        /// Amazon Cognito. By default the metadata has to say so.
+        /// `"assume"`: its authorization server has PKCE with S256, even though its metadata does not mention it, as
+        /// with Entra ID and Amazon Cognito. By default the metadata must announce it.
         ///
-        /// With `auth` alone.
+        /// Only with `auth`.
         pkce: Choice(&keys::words(&PKCE)), Example("\"announced\"", "\"assume\"");
-        /// Further parameters of the authorization request, such as `{ audience = "api.example.com" }`. None that the login
-        /// itself sets; words of `prompt` are added to its own.
+        /// Further parameters of the authorization request, such as `{ audience = "api.example.com" }`. Parameters that
+        /// the login itself sets are refused; words of `prompt` are added to its own.
         ///
-        /// With `auth = "oauth"` alone.
+        /// Only with `auth = "oauth"`.
         authorize_params: TableOfTexts, None("{ prompt = \"select_account\" }");
-        /// True if what the server names may be in a private network, or is reached through the proxy of the
+        /// With `true`, URLs named by the server may be in a private network, or reachable only through the proxy of the
         /// environment.
         ///
-        /// By default only public addresses are requested, and the origin of `url`. With `auth` alone.
+        /// By default only public addresses and the origin of `url` are allowed. Only with `auth`.
         private_authorization_server: Flag, Value("false");
     }
 }
@@ -128,7 +128,7 @@ pub(super) fn read(section: &mut Section<'_>, transport: Option<&TransportSpec>,
     if mode == Mode::OAuth { ServerAuth::User(client) } else { ServerAuth::Gateway(client) }
 }
 
-/// Reports a server to which no token can be sent, or to which another credential is.
+/// Reports a server that cannot get a token, or already gets another credential.
 fn check_server(section: &Section<'_>, transport: Option<&TransportSpec>) {
     let Some(transport) = transport else { return };
     let Some(http) = transport.http() else {
@@ -141,7 +141,7 @@ fn check_server(section: &Section<'_>, transport: Option<&TransportSpec>) {
             Some("remove it from `headers`, or remove `auth`"),
         );
     }
-    // a token goes over nothing that others can read
+    // a token must not travel where others can read it
     let is_local = http.url.host_str().is_some_and(|host| {
         host == "localhost"
             || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())

@@ -1,4 +1,4 @@
-//! The section `[stdio]`: rules for clients of `lockkeeper stdio`. Knows nothing of how they are served.
+//! The section `[stdio]`: rules for clients of `lockkeeper stdio`.
 
 use super::{keys, section::Section};
 use crate::model::config_key::config_keys;
@@ -6,10 +6,10 @@ use crate::model::config_key::config_keys;
 config_keys! {
     /// Rules for clients on standard input and output.
     pub struct StdioConfig, taken at restart {
-        /// Serves nothing on standard input: every answer names the endpoint below `public_url` where the client can log
-        /// in (`upgrade`).
+        /// Serves nothing on standard input: every answer names the endpoint below `public_url` where the client can
+        /// log in (`upgrade`).
         require_login: bool = flag(false => false, true => true);
-        /// The transport that the answers name: `/sse` or `/mcp`.
+        /// The transport named in the answers: `/sse` or `/mcp`.
         upgrade: UpgradeTransport = choice(
             "http+sse" => UpgradeTransport::HttpSse,
             "streamable-http" => UpgradeTransport::StreamableHttp,
@@ -20,9 +20,9 @@ config_keys! {
 /// A transport with authorization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpgradeTransport {
-    /// HTTP+SSE of 2024-11-05.
+    /// HTTP+SSE of 2024-11-05, at `/sse`.
     HttpSse,
-    /// Streamable HTTP.
+    /// Streamable HTTP, at `/mcp`.
     StreamableHttp,
 }
 

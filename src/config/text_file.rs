@@ -1,4 +1,4 @@
-//! Text files of people: the encoding that they are in. Knows nothing of their content.
+//! Text files of people, in any common encoding.
 
 use std::{
     fs::{self, File},
@@ -10,7 +10,7 @@ use std::{
 ///
 /// # Errors
 ///
-/// It cannot be read, or is no UTF-8.
+/// It cannot be read, or is not UTF-8.
 pub fn text_of(file: &Path) -> io::Result<String> {
     decoded(fs::read(file)?).map_err(|what| io::Error::new(io::ErrorKind::InvalidData, format!("it {what}")))
 }
@@ -19,7 +19,7 @@ pub fn text_of(file: &Path) -> io::Result<String> {
 ///
 /// # Errors
 ///
-/// What is wrong with it, as the end of a sentence that begins with its name.
+/// The fault, as the end of a sentence that begins with the file's name.
 pub(super) fn read(file: &Path, longest: u64) -> Result<String, String> {
     let unreadable = |error: io::Error| format!("cannot be read: {error}");
     // opening a pipe would wait for a writer
@@ -34,9 +34,9 @@ pub(super) fn read(file: &Path, longest: u64) -> Result<String, String> {
     decoded(text).map_err(str::to_owned)
 }
 
-/// The text, or what is wrong with it.
+/// The text, or its fault.
 fn decoded(text: Vec<u8>) -> Result<String, &'static str> {
-    // no text begins with NUL, and none of UTF-16 is without one or a mark of its order
+    // text never begins with NUL, and UTF-16 always has one or a byte order mark
     if text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") || text.iter().take(2).any(|byte| *byte == 0) {
         return Err("is UTF-16, as PowerShell and some editors write it: save it as UTF-8");
     }

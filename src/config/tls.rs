@@ -1,4 +1,4 @@
-//! The section `[tls]`: names, and where their certificate comes from. Knows nothing of certificates but their form.
+//! The section `[tls]`: names, and where their certificate comes from.
 
 use std::{
     collections::BTreeSet,
@@ -24,13 +24,13 @@ pub const TLS_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr
 /// The port where it answers without TLS.
 const PLAIN_PORT: u16 = 80;
 
-/// Directories that have a name.
+/// Directories with a name.
 const DIRECTORIES: [(&str, &str); 3] = [
     ("letsencrypt", "https://acme-v02.api.letsencrypt.org/directory"),
     ("letsencrypt-staging", "https://acme-staging-v02.api.letsencrypt.org/directory"),
     ("zerossl", "https://acme.zerossl.com/v2/DV90"),
 ];
-/// Names of a certificate at most: authorities issue it for no more.
+/// Maximum number of names in a certificate: authorities issue none with more.
 const MAX_NAMES: usize = 100;
 
 /// The challenges by their names.
@@ -38,41 +38,40 @@ const CHALLENGES: [(&str, AcmeChallenge); 2] =
     [("tls-alpn-01", AcmeChallenge::TlsAlpn01), ("http-01", AcmeChallenge::Http01)];
 
 key_rows! {
-    /// The keys.
+    /// The keys of `[tls]`.
     pub(super) const KEYS {
-        /// The names under which people reach the gateway; `public_url` is the first one, unless it is set.
+        /// The names of the gateway for people; `public_url` is the first one, unless it is set.
         ///
         /// Without files, an authority issues a certificate for them, and the gateway agrees to its terms. `--domain`
-        /// and `LOCKKEEPER_DOMAIN`, names with commas between them, override this.
+        /// and `LOCKKEEPER_DOMAIN`, with names separated by commas, override this.
         domains: Texts, None("[\"mcp.example.com\"]");
-        /// A file with a certificate, and those up to its authority, in PEM, instead of one from an authority. With
+        /// A PEM file with a certificate, and the certificates up to its authority, in place of an authority's. Needs
         /// `key_file`; both are read again when they change.
         cert_file: Text("text"), None("\"gateway.pem\"");
-        /// A file with its private key, in PEM.
+        /// A PEM file with its private key.
         key_file: Text("text"), None("\"gateway.key\"");
         /// The authority: `letsencrypt`, `letsencrypt-staging` (whose certificates no client trusts), `zerossl`, or the
         /// URL of an ACME directory.
         directory: Text("text"), Value("\"letsencrypt\"");
-        /// The address that the authority writes to, if a certificate is not renewed.
+        /// The address that the authority writes to if a certificate is not renewed.
         email: Text("text"), None("\"ops@example.com\"");
-        /// A file with certificates of authorities in PEM, which are trusted beside those of the system when the
-        /// directory is asked.
+        /// A PEM file with certificates of authorities to trust in addition to the system's, for requests to the
+        /// directory.
         ca_file: Text("text"), None("\"company-ca.pem\"");
-        /// The id of an account that the authority has made before (external account binding). With
-        /// `external_account_key`.
+        /// The id of an existing account at the authority (external account binding). Needs `external_account_key`.
         external_account_id: Text("text"), None("\"kid-1\"");
-        /// Its key in base64url, best as `${file:PATH}` or `${VAR}`.
+        /// Its key in base64url, preferably as `${file:PATH}` or `${VAR}`.
         external_account_key: Text("text"), None("\"${file:authority.key}\"");
-        /// The ways by which the authority may see that the names are this gateway's, the preferred one first: at port 443
+        /// How the authority may check that the names are this gateway's, the preferred way first: at port 443
         /// (`tls-alpn-01`), or at port 80 (`http-01`). If one fails, the next order tries the other.
         challenges: Texts, Value("[\"tls-alpn-01\", \"http-01\"]");
         /// Address without TLS, which answers the authority and redirects people to https, or `false`. If the gateway
-        /// may not listen there, it goes on without it.
+        /// may not listen there, it runs without it.
         http_listen: TextOrFalse, Derived("the address of `listen`, with port 80", "\"[::]:80\"");
     }
 }
 
-/// The section as a file has it; its defaults without one.
+/// The section as in the file, or its defaults.
 #[derive(Debug, Clone)]
 pub(super) struct TlsOptions {
     pub(super) names: Vec<String>,
@@ -81,14 +80,12 @@ pub(super) struct TlsOptions {
     plain_listen: PlainListen,
 }
 
-/// The place where the gateway answers without TLS.
+/// The place for answers without TLS.
 #[derive(Debug, Clone, Copy)]
 enum PlainListen {
     /// At port 80 of the address with TLS.
     Beside,
-    /// There.
     At(SocketAddr),
-    /// Nowhere.
     Off,
 }
 
@@ -110,7 +107,7 @@ impl Default for TlsOptions {
 }
 
 impl TlsOptions {
-    /// Reads the section. Relative paths are relative to `folder`.
+    /// Reads the section. Relative paths start at `folder`.
     pub(super) fn read(section: &mut Section<'_>, folder: &Path) -> Self {
         let default = Self::default();
         let has_files = (section.has("cert_file"), section.has("key_file"));
@@ -170,7 +167,7 @@ impl TlsOptions {
     }
 }
 
-/// A name that an authority can issue a certificate for, as DNS has it.
+/// A name that an authority can certify, in its DNS form.
 pub(super) fn domain(text: &str) -> Result<String, String> {
     if text.contains("://") || text.contains(['/', ':']) {
         return Err(format!("`{}` must be a name alone, such as `mcp.example.com`", text.escape_debug()));
@@ -187,7 +184,7 @@ pub(super) fn domain(text: &str) -> Result<String, String> {
     }
 }
 
-/// Names with commas between them, each once.
+/// Names separated by commas, each once.
 pub(super) fn domains(text: &str) -> Result<Vec<String>, String> {
     let mut seen = BTreeSet::new();
     let names = text.split(',').filter(|name| !name.trim().is_empty()).map(domain);

@@ -1,4 +1,4 @@
-//! The tables `[servers.<name>.tools]` and `[groups.<name>.tools]`: rules for the tools of a server or a group. Knows nothing of their meaning.
+//! The tables `[servers.<name>.tools]` and `[groups.<name>.tools]`: rules for the tools of a server or a group.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,16 +12,16 @@ use crate::model::{
 };
 
 key_rows! {
-    /// The keys of what is changed in tools.
+    /// The keys that change tools.
     pub(super) const CHANGES {
-        /// Other names: `"browser_*" = "web_*"` keeps the text at the place of the `*`. `read_only_tools` takes the new
-        /// ones.
+        /// Other names: `"browser_*" = "web_*"` keeps the text matched by the `*`. `read_only_tools` uses the new
+        /// names.
         rename: TableOfTexts, None("{ \"read_*\" = \"get_*\" }");
         /// Other descriptions.
         descriptions: TableOfTexts, None("{ list_directory = \"Lists a folder of the notes.\" }");
-        /// Arguments of calls that give none of these names: `arguments.search = { limit = 10 }`.
+        /// Arguments added to calls that lack these names: `arguments.search = { limit = 10 }`.
         ///
-        /// Not for parameters that the tool repeats in headers (`x-mcp-header`).
+        /// Not for parameters that the tool mirrors in headers (`x-mcp-header`).
         arguments: TableOfTables, None("{ list_directory = { path = \"/srv/files\" } }");
     }
 }
@@ -61,11 +61,11 @@ pub(super) fn read_names(mut section: Section<'_>) -> Option<ToolRules> {
     (!rules.is_empty()).then_some(rules)
 }
 
-/// Reads the lists of names that other programs have in the entry of a server; `None` if there are none.
+/// Reads other programs' lists of names in a server's entry; `None` if there are none.
 pub(super) fn read_shared(section: &mut Section<'_>) -> Option<Arc<ToolRules>> {
     let [include, allowed, exclude, disabled] =
         ["includeTools", "allowedTools", "excludeTools", "disabledTools"].map(|key| section.texts(key));
-    // those are names, and no patterns
+    // those are names, not patterns
     let literal = |lists: [Option<Vec<String>>; 2]| -> Option<NameGlobs> {
         let given: Vec<Vec<String>> = lists.into_iter().flatten().collect();
         let names = given.concat().iter().map(|name| globset::escape(name)).collect();

@@ -1,4 +1,4 @@
-//! Transport of one configured server: its program, or its URL. Knows nothing of connections.
+//! Transport of one configured server: its program, or its URL.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use crate::{
 };
 use http::HeaderValue;
 
-/// Launchers: their arguments name the program that runs.
+/// Launchers, whose arguments name the actual program.
 pub(super) const LAUNCHERS: [&str; 12] =
     ["npx", "uvx", "uv", "node", "python", "python3", "bunx", "bun", "deno", "docker", "pnpm", "yarn"];
 
@@ -22,7 +22,7 @@ const HTTP_ON_SOCKET: (&str, &str) = (
     "let the server listen on a port of 127.0.0.1, and write its URL",
 );
 
-/// Transport that an entry names.
+/// Transport named in an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TransportKind {
     Stdio,
@@ -47,16 +47,16 @@ const KINDS: [(&str, TransportKind); 9] = [
 key_rows! {
     /// The keys of a program.
     pub(super) const COMMAND {
-        /// The program that is started and speaks MCP on its standard input and output.
+        /// The program to start, which speaks MCP on its standard input and output.
         command: Text("text"), None("\"npx\"");
-        /// Its arguments. With `command` alone.
+        /// Its arguments. Only with `command`.
         args: Texts, Example("[]", "[\"-y\", \"@modelcontextprotocol/server-filesystem\", \"${HOME}\"]");
-        /// Its variables, beside [those that are passed on](operations.md#what-a-program-sees). With `command` alone.
+        /// Its variables, in addition to [those passed on](operations.md#what-a-program-sees). Only with `command`.
         env: TableOfTexts, Example("{}", "{ LOG_LEVEL = \"info\" }");
-        /// A file with more of them, a line `NAME=value` each, as `.env` files have them; nothing in it is expanded.
-        /// `env` goes before it. With `command` alone.
+        /// A file with more of them, a line `NAME=value` each, as in `.env` files; nothing in it is expanded. `env`
+        /// takes precedence. Only with `command`.
         env_file: Text("text"), None("\"files.env\"");
-        /// Its working directory. Without it: the gateway's own. With `command` alone.
+        /// Its working directory. Without it: the gateway's own. Only with `command`.
         cwd: Text("path"), None("\"/srv\"");
     }
 }
@@ -69,8 +69,8 @@ key_rows! {
         ///
         /// Without user and password.
         url: Text("URL"), None("\"https://docs.example.com/mcp\"");
-        /// Headers of every request, such as `Authorization`. Those that the gateway sets itself are refused. With a
-        /// `url` of HTTP or WebSocket alone.
+        /// Headers of every request, such as `Authorization`. Headers that the gateway sets itself are refused. Only
+        /// with an HTTP or WebSocket `url`.
         headers: TableOfTexts, Example("{}", "{ Authorization = \"Bearer ${DOCS_TOKEN}\" }");
     }
 }
@@ -86,7 +86,7 @@ key_rows! {
 key_rows! {
     /// The keys that only check the others.
     pub(super) const KIND {
-        /// Rarely needed: checked against `command` or `url`. A server over HTTP+SSE is found out by itself (Streamable
+        /// Rarely needed: checked against `command` or `url`. A server over HTTP+SSE is detected by itself (Streamable
         /// HTTP is tried first); `"sse"` tries nothing else.
         type: Choice(&keys::words(&KINDS)), None("\"http\"");
         /// Another word for `type`.
@@ -96,14 +96,12 @@ key_rows! {
 
 /// A transport, with its texts for the gateway itself.
 pub(super) struct ReadTransport {
-    /// The transport.
     pub(super) spec: TransportSpec,
-    /// What its server is told of callers.
+    /// Facts about callers for its server.
     pub(super) disclosure: Disclosure,
 }
 
-/// Reads the transport of a server: exactly one of `command`, `url` and `builtin`. Relative paths are relative to
-/// `folder`.
+/// Reads the transport of a server: exactly one of `command`, `url` and `builtin`. Relative paths start at `folder`.
 pub(super) fn read(section: &mut Section<'_>, dialect: Dialect, folder: &Path) -> Option<ReadTransport> {
     let (kind, transport) = (section.choice("type", &KINDS), section.choice("transport", &KINDS));
     let kind = kind.or(transport);
@@ -144,7 +142,7 @@ fn stdio(section: &mut Section<'_>, (dialect, folder): (Dialect, &Path), chosen:
     }
     let command = section.parsed("command", |text| match text.split_once(' ') {
         _ if text.trim().is_empty() => Err("the program's name is empty".to_owned()),
-        // a path may have spaces
+        // a path may contain spaces
         Some((program, _)) if LAUNCHERS.contains(&program) => {
             Err(format!("this is a whole command line: write `{program}` alone, and put the rest into `args`"))
         }
@@ -209,7 +207,7 @@ fn remote(
     if kind == Some(TransportKind::Sse) && !is_http {
         section.fault("`sse` needs a URL with http or https", None);
     }
-    // entries of other programs name HTTP+SSE so
+    // entries of other programs use this name for HTTP+SSE
     let is_named_sse = kind.is_none() && dialect == Dialect::Shared && url.ends_in_sse();
     let fixed = for_gateway(&headers);
     let spec = match url.transport(folder) {
@@ -229,7 +227,7 @@ fn remote(
 // === impl ReadTransport ===
 
 impl ReadTransport {
-    /// A server that is told nothing.
+    /// A server that learns nothing about callers.
     fn told_nothing(spec: TransportSpec) -> Self {
         Self { spec, disclosure: Disclosure::default() }
     }

@@ -1,4 +1,4 @@
-//! A parsed configuration file of any format: a tree of values with their places. Knows no option.
+//! A parsed configuration file of any format: a tree of values with their places.
 
 use super::problem::ConfigPlace;
 
@@ -9,18 +9,15 @@ pub struct Document {
     pub file: String,
     /// Start of each line, in bytes.
     line_starts: Vec<usize>,
-    /// The outermost table.
     pub root: Vec<ConfigEntry>,
 }
 
 /// A key with its value.
 #[derive(Debug, Clone)]
 pub struct ConfigEntry {
-    /// The key.
     pub key: String,
     /// Start of the key, in bytes.
     pub at: usize,
-    /// The value.
     pub value: ConfigNode,
 }
 
@@ -29,36 +26,30 @@ pub struct ConfigEntry {
 pub struct ConfigNode {
     /// Start of the value, in bytes.
     pub at: usize,
-    /// The value itself.
     pub value: ConfigValue,
 }
 
-/// A value.
 #[derive(Debug, Clone)]
 pub enum ConfigValue {
-    /// A string.
     Text(String),
-    /// A whole number.
     Integer(i64),
-    /// True or false.
     Flag(bool),
-    /// A list.
     List(Vec<ConfigNode>),
     /// A table, in file order.
     Table(Vec<ConfigEntry>),
-    /// Value that no option takes: a fraction, a date, null.
+    /// Value of a type that no option accepts: a fraction, a date, null.
     Other(&'static str),
 }
 
 // === impl Document ===
 
 impl Document {
-    /// The tree of `file`, whose whole text is `text`.
+    /// The tree of `file`, with the whole text `text`.
     pub fn new(file: &str, text: &str, root: Vec<ConfigEntry>) -> Self {
         Self { file: file.to_owned(), line_starts: line_starts(text), root }
     }
 
-    /// The same file with other entries, which have their places.
+    /// The same file with other entries, which keep their places.
     #[must_use]
     pub fn with_root(self, root: Vec<ConfigEntry>) -> Self {
         Self { root, ..self }

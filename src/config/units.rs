@@ -1,4 +1,4 @@
-//! Durations (`30m`) and sizes (`16MiB`) in text form. Knows no option.
+//! Durations (`30m`) and sizes (`16MiB`) in text form.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The configuration files that are read without being named. Knows nothing of their content.
+//! The configuration files that are found without being named.
 
 use std::path::{Path, PathBuf};
 
@@ -8,20 +8,20 @@ use super::{
     problem::{ConfigPlace, ConfigProblem},
 };
 
-/// The configuration files that are read without being named.
+/// The search for configuration files that are not named.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UnnamedFiles {
-    /// The first that is there: `lockkeeper.toml` in the working directory, the user's, the machine's.
+    /// The first existing file: `lockkeeper.toml` in the working directory, the user's, the machine's.
     #[default]
     Read,
-    /// None, as a gateway reads none that serves one server from its command line.
+    /// None, as for a gateway that serves one server from its command line.
     Ignored,
 }
 
 // === impl UnnamedFiles ===
 
 impl UnnamedFiles {
-    /// The first file that is there. A folder of this name is there too, and reading it says so.
+    /// The first existing file. A folder of this name counts too, and reading it reports that.
     pub(super) fn source(self, environment: &Environment, folder: &Path) -> ConfigSource {
         if self == Self::Ignored {
             return ConfigSource::Demo;
@@ -34,12 +34,12 @@ impl UnnamedFiles {
     }
 }
 
-/// True if anything has this name, also a link that leads nowhere.
+/// True if anything has this name, even a dangling link.
 fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// The refusal of a folder that has the name of the file.
+/// The refusal of a folder with the name of the file.
 pub(super) fn folder_in_place(file: &str) -> ConfigProblem {
     let what = "this is a folder; Docker makes one where a file that is to be mounted is missing";
     ConfigProblem::new(ConfigPlace::WholeFile(file.to_owned()), what)

@@ -1,5 +1,4 @@
-//! Window in which further server requests are collected, so that the client gets all of them at once (`translation`
-//! 4b). Knows nothing of requests.
+//! Window to collect further server requests, so that the client gets all of them at once (`translation` 4b).
 
 use std::time::Duration;
 
@@ -24,7 +23,6 @@ impl Window {
         self.0.get_or_insert_with(|| Instant::now() + LENGTH);
     }
 
-    /// Closes the window.
     pub(super) fn close(&mut self) {
         self.0 = None;
     }

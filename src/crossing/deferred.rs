@@ -1,5 +1,5 @@
-//! Server requests to clients without a session, outside of any call: each is kept for the next call of the same caller
-//! and capabilities (`translation` 4b.2 (v)). Knows nothing of how the client gets it.
+//! Server requests to clients without a session, outside of any call: each is kept for the next call with the same
+//! caller and capabilities (`translation` 4b.2 (v)).
 
 use std::sync::Arc;
 
@@ -22,18 +22,16 @@ pub(super) struct Deferred {
     requests: Arc<DeferredRequests<Respondent>>,
     /// Owner of the waiting tasks.
     tracker: TaskTracker,
-    /// Ends all of them when the gateway stops.
+    /// Ends the waiting tasks when the gateway stops.
     closed: CancellationToken,
 }
 
 /// A client that can answer: a caller with these capabilities, at this endpoint.
 #[derive(Debug, Clone)]
 pub(super) struct Respondent {
-    /// The caller.
     pub(super) owner: Arc<Caller>,
     /// The client's description of itself.
     pub(super) client: Arc<ClientInfo>,
-    /// The endpoint.
     pub(super) target: Target,
 }
 

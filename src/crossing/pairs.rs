@@ -1,15 +1,14 @@
-//! Table of pairs: client side × server side → decorators, and a backend that applies them. Knows nothing of
-//! connections and of how a decorator works.
+//! Table of pairs: client side × server side → decorators, and a backend that applies them.
 //!
 //! | client \ server | asks in mid-call (2024-11-05 to 2025-11-25), has tasks of 2025-11-25 or none | ends the call with its requests (2026-07-28), has the tasks extension or none |
 //! |---|---|---|
-//! | with a session (2024-11-05 to 2025-11-25) | `subscriptions`; `tasks`, if it has none and the server does; else none: the client is asked on the spot | `repeat`, `subscriptions`, `tasks::CoreOverExtension` |
-//! | without (2026-07-28) | `tasks::ExtensionOverCore`; at the endpoint `suspend` for calls, `deferred` for listens | at the endpoint `suspend`, for the sealed state alone |
+//! | with a session (2024-11-05 to 2025-11-25) | `subscriptions`; `tasks`, if it has none and the server does; else none: the client gets the request during its call | `repeat`, `subscriptions`, `tasks::CoreOverExtension` |
+//! | without (2026-07-28) | `tasks::ExtensionOverCore`; at the endpoint `suspend` for calls, `deferred` for listens | at the endpoint `suspend`, only to seal the state |
 //! | the gateway itself | none | none |
 //!
 //! The table is read for each attempt at a call, since only then the server is known. The decorators at an endpoint of
-//! the gateway are independent of it: they stand around every client without a session, and pass a reply through until
-//! the server sends a request.
+//! the gateway are independent of it: they wrap every client without a session, and pass a reply through until the
+//! server sends a request.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,13 +25,11 @@ use crate::{
 
 /// Need of a call between its client and its server.
 pub(crate) enum Pair {
-    /// No decorator.
     Alike,
-    /// Unknown until the server has been met.
+    /// Unknown before the gateway has met the server.
     NotMet,
-    /// The call continues one that a former server ended; it cannot be served.
+    /// The call continues a call of a former server, so it cannot be served.
     Gone,
-    /// Decorators.
     Differ(Decorators),
 }
 
@@ -47,7 +44,6 @@ pub(crate) struct Decorators {
 /// Number of calls to the server for one call of its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RoundTrips {
-    /// One.
     One,
     /// One more for each that ends with server requests: [`repeat`].
     Many,
@@ -56,7 +52,6 @@ enum RoundTrips {
 /// A session's request for a subscription, or another call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Subscriptions {
-    /// Another call.
     None,
     /// It is a listen: [`SubscriptionsOverListens`].
     AsListens,
@@ -90,7 +85,7 @@ impl ServerCrossing {
         let is_further_round = call.params.origin().is_some();
         let (requester, client) = (&call.context.requester, call.context.client.revision.era());
         let rounds = match (requester, era) {
-            // the round before was ended by a server without sessions
+            // the previous round ended at a server without sessions
             (_, Era::Legacy) if is_further_round => return Pair::Gone,
             (Requester::Session(_), Era::Modern) if !is_further_round && call.method.may_require_input() => {
                 RoundTrips::Many
@@ -145,7 +140,7 @@ impl ServerCrossing {
         }
     }
 
-    /// The decorator around a connection for calls of `client`; `None` if there is none.
+    /// The decorator around a connection for calls of `client`; `None` if it needs none.
     pub(crate) fn around_connection(
         &self,
         client: &ClientInfo,

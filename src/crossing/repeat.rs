@@ -1,6 +1,6 @@
 //! Multi round trips for clients with a session: a server of 2026-07-28 ends a call with requests and is called again
-//! with the answers; the client gets these requests during its call (`translation` 4a.3 to 4a.6). To the reader of the
-//! reply it looks like a server with sessions. Knows nothing of streams, ids and timeouts.
+//! with the answers; the client gets these requests during its call (`translation` 4a.3 to 4a.6). The reader of the
+//! reply sees a server with sessions.
 
 pub(crate) mod round;
 
@@ -44,9 +44,9 @@ struct SentRequest {
     answered: AnswerReceiver,
 }
 
-/// Repeats a call of a client with a session, whose first round has this reply: `server` is called again with the
-/// client's answers whenever a round ends with requests. Dropping the reply withdraws the open requests and cancels the
-/// running round.
+/// Repeats a call of a client with a session, whose first round has this reply: calls `server` again with the client's
+/// answers each time a round ends with requests. Dropping the reply withdraws the open requests and cancels the running
+/// round.
 pub fn repeated<S: Server + Unpin + 'static>(first: Reply, server: S, call: Call) -> Reply {
     pass_through::until(first, MultiRoundTrip { server, call, progress: MonotonicProgress::new() })
 }
@@ -67,7 +67,7 @@ impl<S: Server + Unpin + 'static> Takeover for MultiRoundTrip<S> {
     }
 
     fn take_over(self, event: Event, rest: Reply) -> Reply {
-        // the round is over while the client is asked
+        // the round is over: free its memory before the client is asked
         drop(rest);
         match event {
             Event::Done(Outcome::InputRequired(ended)) => self.rounds(ended),
@@ -126,7 +126,7 @@ impl<S: Server + Unpin + 'static> MultiRoundTrip<S> {
                         }
                         Some(Event::Done(Outcome::InputRequired(ended))) => break ended,
                         Some(event) => yield event,
-                        // the reply ends where the last round did
+                        // this reply ends where the last round's did
                         None => return,
                     }
                 };
@@ -195,7 +195,7 @@ impl<S: Server + Unpin + 'static> MultiRoundTrip<S> {
     }
 
     /// The original call with the answers of this round only, and the state as the server wrote it. It carries the
-    /// backend's mark, so that a server with sessions does not start the call anew.
+    /// backend's mark, so that a server with sessions does not start the call again.
     fn again(&self, ended: &Payload, responses: Option<&str>, state: Option<&str>) -> Call {
         let mut params = self.call.params.without("inputResponses").without("requestState");
         for (key, value) in [("inputResponses", responses), ("requestState", state)] {
@@ -209,13 +209,13 @@ impl<S: Server + Unpin + 'static> MultiRoundTrip<S> {
         Call { params, ..self.call.clone() }
     }
 
-    /// The end of the call: answers have no form for an error.
+    /// The end of the call: an error cannot be sent as an answer.
     fn unanswered(&self, entry: &RoundQuestion, error: &ErrorObject) -> Outcome {
         let RoundQuestion { key, method, .. } = entry;
         self.failed(&format!("Input '{key}' ({method}) was not given: {}", error.message()), Some(error))
     }
 
-    /// The outcome of a failed call; for a tool call, one that a model can read and act on.
+    /// The outcome of a failed call; for a tool call, an error that a model can read and act on.
     fn failed(&self, text: &str, cause: Option<&ErrorObject>) -> Outcome {
         if self.call.method == Method::ToolsCall {
             return Outcome::Complete(tool_error(self.call.params.revision, text));

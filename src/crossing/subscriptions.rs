@@ -3,7 +3,7 @@
 
 use crate::mcp::{Call, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server, listen};
 
-/// A server that is told by listens what a session subscribes to.
+/// A server that takes a session's subscriptions as listens.
 #[derive(Clone)]
 pub(crate) struct SubscriptionsOverListens<S>(pub(crate) S);
 
@@ -17,7 +17,7 @@ impl<S: Server + Clone + 'static> Server for SubscriptionsOverListens<S> {
 }
 
 impl<S: Server> SubscriptionsOverListens<S> {
-    /// Answers once the server has acknowledged the resource (`translation` 4d). Whoever drops the reply after that
+    /// Answers once the server has acknowledged the resource (`translation` 4d). Dropping the reply after that
     /// unsubscribes.
     fn subscribe(&self, call: Call) -> Reply {
         let Some(uri) = call.params.string("uri") else {
@@ -37,7 +37,7 @@ impl<S: Server> SubscriptionsOverListens<S> {
                 }
             };
             yield Event::Done(outcome);
-            // held until here by whoever keeps the reply
+            // the holder of the reply keeps it open until here
             drop(listen);
         })
     }

@@ -1,13 +1,12 @@
 //! Suspension of calls whose server sends requests to a client without a session (`translation` 4b): the client's
-//! request ends with them, and the call goes on with the request that brings the answers (2026-07-28, MRTR). Knows
-//! nothing of transports.
+//! request ends with them, and the call continues with the request that brings the answers (2026-07-28, MRTR).
 //!
-//! A suspended call belongs to the registry, not to the reply that ended: dropping that reply cancels nothing. The
-//! resumed reply owns the call again. A request that resumes a call is not sent to the server and needs no slot.
+//! A suspended call belongs to the registry, not to the reply that ended, so dropping that reply does not cancel it.
+//! The resumed reply owns the call again. A request that resumes a call is not sent to the server and needs no slot.
 //!
-//! Every request state is sealed here, also one of a server that keeps its own: it is bound to the caller, the
-//! endpoint, the method and the parameters as the client sent them. So this decorator stands around the endpoint,
-//! before the gateway edits names, URIs or defaults.
+//! Every request state is sealed here, even if the server keeps its own: it is bound to the caller, the endpoint, the
+//! method and the parameters as the client sent them. So this decorator wraps the endpoint, before the gateway edits
+//! names, URIs or defaults.
 
 mod call;
 mod exchange;
@@ -42,13 +41,11 @@ use crate::{
 /// Dependencies of suspension.
 #[derive(Clone)]
 pub struct SuspensionDeps {
-    /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
     /// Randomness for ids and nonces.
     pub random: Arc<dyn Random>,
     /// The sealing key of request states. A state may return to any process on the same store.
     pub state_key: SealingKey,
-    /// This replica.
     pub replica: ReplicaNumber,
 }
 
@@ -78,8 +75,8 @@ impl Suspension {
         Arc::new(Self { shared: Arc::new(shared), tracker, closed })
     }
 
-    /// Serves a call whose client may get requests. One with the state of a suspended call resumes that; any other goes
-    /// to the server, with its own state restored.
+    /// Serves a call whose client may get requests. A call with the state of a suspended call resumes it; any other
+    /// goes to the server, with the server's own state restored.
     pub(super) fn call(&self, server: &Arc<dyn Server>, target: &Target, call: Call) -> Reply {
         let exchange = SuspendedExchange::new(Arc::clone(&self.shared), target.clone(), &call);
         let Some(state) = call.params.member("requestState") else { return self.begin(server, exchange, call) };
@@ -89,7 +86,7 @@ impl Suspension {
             Err(error) => Reply::failed(error),
             Ok(State::OfServer(ServerState { text, backend })) => {
                 let params = call.params.with("requestState", &text);
-                // marks a further round: a server that has sessions by now cannot continue it
+                // marks a further round: a server that now has sessions cannot continue it
                 let params = match backend {
                     Some(backend) => params.written_by(&ServerOrigin::new(backend, call.context.account.clone())),
                     None => params,

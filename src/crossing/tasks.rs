@@ -1,5 +1,5 @@
 //! Tasks between sides that differ (`translation` 3.5): each side has tasks of 2025-11-25, the tasks extension of
-//! 2026-07-28, or none. The steps of `translate` convert shapes; this module supplies what only one side has.
+//! 2026-07-28, or none. The steps of `translate` convert shapes; this module supplies what one side lacks.
 
 mod awaited_tasks;
 mod core_over_extension;
@@ -50,12 +50,12 @@ pub(crate) struct ServerTasks {
 
 /// The task decorators of one backend, and the server's form of tasks.
 pub(crate) struct TaskBridges {
-    /// As in [`ServerTasks::code`].
+    /// The code of the server's mode, as in [`ServerTasks::code`].
     server: AtomicU8,
     shared: Arc<SharedTasks>,
 }
 
-/// The decorator is unknown before the server has been met.
+/// The decorator is unknown before the gateway has met the server.
 pub(super) struct NotMet;
 
 /// A task decorator of a backend.
@@ -71,7 +71,7 @@ pub(super) enum Bridge {
         /// True if the server runs tools as tasks.
         runs_tools: bool,
     },
-    /// The server has sessions; its list of tools says which run as tasks.
+    /// The server has sessions; its list of tools shows which run as tasks.
     NotedTools,
 }
 
@@ -81,7 +81,7 @@ pub(super) struct OwnNotifications {
     server: Arc<dyn Server>,
 }
 
-/// The code of a server that has not been met.
+/// The code of a server that the gateway has not met.
 const NOT_MET: u8 = u8::MAX;
 
 // === impl ServerTasks ===
@@ -170,7 +170,7 @@ impl TaskBridges {
         self.shared.of_sessions.left(requester);
     }
 
-    /// The server that was met last, if it is of this era.
+    /// The last server met, if it is of this era.
     pub(super) fn server(&self, era: Era) -> Option<ServerTasks> {
         let code = usize::from(self.server.load(Ordering::Relaxed));
         ServerTasks::ALL.get(code).copied().filter(|server| server.era == era)
@@ -181,7 +181,7 @@ impl TaskBridges {
 ///
 /// # Errors
 ///
-/// An error if that depends on the server, and none of this era has been `met`.
+/// An error if that depends on the server, and the gateway has not `met` one of this era.
 pub(super) fn bridge(call: &Call, era: Era, met: Option<ServerTasks>) -> Result<Option<Bridge>, NotMet> {
     let (client, method) = (&call.context.client, &call.method);
     let bridge = match (client.revision.era(), era) {

@@ -1,5 +1,4 @@
-//! The authorization request up to the page of the login, and the errors of the token endpoint. Knows nothing of what
-//! came before.
+//! The authorization request up to the page of the login, and the errors of the token endpoint.
 
 use http::Method;
 
@@ -38,7 +37,7 @@ pub(super) async fn open_page(prober: &Prober, login: &OpenLogin) -> Result<(), 
             }
         }
         200 | 302 | 303 | 307 => Ok(()),
-        // the page speaks to a person; the code is in JSON, if there is any
+        // the page is for a person; JSON has the code, if there is any
         _ => {
             let headers = [("accept", "application/json")];
             let asked = ProbeRequest { method: Method::GET, url: &login.url, headers: &headers, body: String::new() };
@@ -54,7 +53,7 @@ pub(super) async fn open_page(prober: &Prober, login: &OpenLogin) -> Result<(), 
     }
 }
 
-/// The advice for a server that announces documents of clients and refuses one.
+/// The advice for a server that announces client documents but refuses one.
 fn unread_document(document: &str) -> String {
     format!(
         "let the server read the client's document `{document}`: let it out to that host, directly or by a proxy \
@@ -62,8 +61,8 @@ fn unread_document(document: &str) -> String {
     )
 }
 
-/// The answers of the token endpoint to a code and a refresh token that do not exist: clients decide by their codes what
-/// to forget.
+/// The answers of the token endpoint to an invalid code and an invalid refresh token: clients decide by their error
+/// codes what to forget.
 pub(super) async fn token_errors(prober: &Prober, login: &OpenLogin) -> Result<Vec<Finding>, Finding> {
     let mut found = Vec::new();
     for request in [login.redeem("lockkeeper-doctor"), login.refresh("lockkeeper-doctor")] {

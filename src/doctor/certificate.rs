@@ -1,4 +1,5 @@
-//! The certificate of a deployment: whether it ends soon. One that clients refuse ends the examination before.
+//! The certificate of a deployment, which may end soon. If clients refuse the certificate, the examination never gets
+//! here.
 
 use std::time::Duration;
 

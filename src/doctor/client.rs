@@ -1,4 +1,4 @@
-//! An MCP client as a value: what it sends, and what it requires. Knows nothing of HTTP and of any deployment.
+//! An MCP client as a value: its requests, and its requirements.
 
 use serde_json::{Value, json};
 use url::Url;
@@ -10,17 +10,15 @@ use super::requirement::Requirement;
 pub struct ClientProfile {
     /// Name on the command line.
     pub id: &'static str,
-    /// Name for people.
     pub name: &'static str,
-    /// Its client ID metadata document, if it has one.
+    /// Its client ID metadata document, if any.
     pub document: Option<PublishedDocument>,
-    /// Its dynamic registration.
     pub registration: RegistrationProfile,
-    /// Places that it takes its scopes from, the first that has any.
+    /// Sources of its scopes: the first that has any counts.
     pub scope: &'static [ScopeSource],
     /// Its `resource` parameter (RFC 8707).
     pub resource: ResourceParameter,
-    /// Requirements without which it does not go on.
+    /// Requirements without which it stops.
     pub requires: &'static [Requirement],
 }
 
@@ -36,17 +34,12 @@ pub struct PublishedDocument {
 /// A dynamic registration (RFC 7591).
 #[derive(Debug)]
 pub struct RegistrationProfile {
-    /// `client_name`
     pub name: &'static str,
-    /// `redirect_uris`
     pub redirect_uris: &'static [&'static str],
-    /// The redirect URI of its requests: one of these, on a loopback host perhaps with another port.
+    /// The redirect URIs of its requests, on a loopback host perhaps with another port.
     pub callback: &'static str,
-    /// `grant_types`
     pub grant_types: GrantTypes,
-    /// `token_endpoint_auth_method`
     pub method: Option<&'static str>,
-    /// `scope`
     pub scope: RegisteredScope,
     /// Further members.
     pub further: &'static [(&'static str, &'static str)],
@@ -57,22 +50,20 @@ pub struct RegistrationProfile {
 pub enum GrantTypes {
     /// `authorization_code` and `refresh_token`.
     CodeAndRefresh,
-    /// Those of the server's metadata that the client knows, and if it has none, the device grant too.
+    /// Those of the server's metadata that the client supports; without any there, the device grant too.
     Copied,
 }
 
 /// `scope` of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegisteredScope {
-    /// None.
     Absent,
-    /// An empty text.
     Empty,
     /// The scopes of the authorization request.
     Requested,
 }
 
-/// A place that scopes are taken from.
+/// A place for a client to take scopes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScopeSource {
     /// `scope` of the challenge.
@@ -81,7 +72,6 @@ pub enum ScopeSource {
     Resource,
     /// `scopes_supported` of the authorization server's metadata.
     AuthorizationServer,
-    /// Always these.
     Fixed(&'static str),
 }
 
@@ -92,9 +82,8 @@ pub enum ResourceParameter {
     Metadata,
     /// `resource` of the metadata, as a URL parser prints it: an empty path becomes `/`.
     MetadataUrl,
-    /// The server's URL, as it was given.
+    /// The server's URL, as given.
     ServerUrl,
-    /// None.
     Absent,
 }
 
@@ -103,7 +92,7 @@ const DEVICE: &str = "urn:ietf:params:oauth:grant-type:device_code";
 // === impl ClientProfile ===
 
 impl ClientProfile {
-    /// The scopes that the client asks for, of what the documents name.
+    /// The scopes that the client requests, from those named in the documents.
     pub(super) fn scope(&self, named: impl Fn(ScopeSource) -> Option<String>) -> Option<String> {
         let of = |source: &ScopeSource| match source {
             ScopeSource::Fixed(scope) => Some((*scope).to_owned()),

@@ -1,4 +1,5 @@
-//! The well-known clients. What they send was read from their sources, documentation and reports in the autumn of 2026.
+//! The well-known clients. Their requests were taken from their sources, documentation and reports in the autumn of
+//! 2026.
 
 use super::{
     client::{
@@ -300,7 +301,7 @@ const VSCODE: &[&str] = &[
     "http://127.0.0.1:33418/",
 ];
 
-/// A program on one of the official SDKs.
+/// A program based on one of the official SDKs.
 const SDK: RegistrationProfile = RegistrationProfile {
     name: "A program on an SDK",
     redirect_uris: &["http://localhost:54555/callback"],

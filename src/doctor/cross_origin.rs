@@ -1,4 +1,4 @@
-//! What a client in a web page needs of cross-origin headers (Fetch, CORS protocol). Knows nothing of single clients.
+//! Cross-origin headers that a client in a web page needs (Fetch, CORS protocol).
 
 use http::Method;
 use url::Url;

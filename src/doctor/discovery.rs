@@ -1,5 +1,5 @@
 //! Discovery as clients do it: the 401, the resource metadata, the authorization server's metadata (RFC 9728, RFC 8414,
-//! OpenID Connect Discovery 1.0). Judges what every client needs; knows nothing of single clients.
+//! OpenID Connect Discovery 1.0). Checks the needs common to all clients.
 
 use http::{Method, header::WWW_AUTHENTICATE};
 use serde_json::{Value, json};
@@ -41,13 +41,13 @@ pub(super) struct DiscoveredDocuments {
     pub(super) challenge: Option<SeenChallenge>,
     /// The resource metadata; `None` for a server of 2025-03-26.
     pub(super) resource: Option<JsonDocument>,
-    /// The issuer that the resource metadata names, else the server's origin.
+    /// The issuer named in the resource metadata, else the server's origin.
     pub(super) issuer: String,
     /// The metadata of the authorization server.
     pub(super) server: JsonDocument,
 }
 
-/// The header with the challenge, as findings name it.
+/// The header with the challenge, as named in findings.
 const CHALLENGE: &str = "WWW-Authenticate of";
 
 /// Sends the first request of a client, which has no token.
@@ -104,7 +104,7 @@ fn quoted(text: &str, name: &str) -> Option<String> {
     values.next()?.split('"').next().map(str::to_owned)
 }
 
-/// Finds the documents of the server, whose challenge is known.
+/// Finds the documents of the server, given its challenge.
 pub(super) async fn discover(
     prober: &Prober,
     server: &Url,
@@ -173,7 +173,7 @@ async fn authorization_server(prober: &Prober, named_by: &Url, issuer: &str) -> 
     Err(Finding::blocks(candidates[0].as_str(), problem, "serve this document (RFC 8414)"))
 }
 
-/// The document at `url`; `None` if it answers 4xx, on which clients go on to their next attempt.
+/// The document at `url`; `None` if it answers 4xx, where clients go on to their next attempt.
 async fn read(prober: &Prober, url: &Url) -> Result<Option<JsonDocument>, Finding> {
     let answer = prober.document(url).await?;
     let blocks = |problem: String, advice: &str| Err(Finding::blocks(url.as_str(), problem, advice));
@@ -189,7 +189,7 @@ async fn read(prober: &Prober, url: &Url) -> Result<Option<JsonDocument>, Findin
     }
 }
 
-/// Finds what every client needs and lacks of the authorization server's metadata.
+/// Finds members that every client needs and the authorization server's metadata lacks.
 fn members(found: &JsonDocument) -> Result<(), Finding> {
     let blocks = |problem: String, advice: &str| Err(Finding::blocks(found.url.as_str(), problem, advice));
     for name in ["authorization_endpoint", "token_endpoint"] {

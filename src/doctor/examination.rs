@@ -1,4 +1,4 @@
-//! The examination of a deployment for one client, step by step as the client goes. Knows nothing of what is printed.
+//! The examination of a deployment for one client, following the client's steps.
 
 use std::sync::Arc;
 
@@ -31,13 +31,12 @@ pub struct Doctor {
 
 /// The result for one client.
 pub struct Examination {
-    /// The client.
     pub client: &'static ClientProfile,
     /// Verdict: does it connect?
     pub verdict: ClientVerdict,
     /// Everything that is wrong.
     pub findings: Vec<Finding>,
-    /// The login, if it came to that.
+    /// The login, if the examination got that far.
     pub login: Option<OpenLogin>,
 }
 
@@ -45,11 +44,11 @@ pub struct Examination {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientVerdict {
-    /// Up to the login page everything is as the client needs it.
+    /// Everything up to the login page meets the client's needs.
     Connects,
     /// The server needs no login.
     NeedsNoLogin,
-    /// Everything that was tried is as the client needs it; it was not registered.
+    /// Everything tried meets the client's needs; it was not registered.
     NotRegistered,
     /// It does not connect.
     Fails,
@@ -70,7 +69,7 @@ impl Doctor {
         Self { server, policy, prober: Prober::new(http), random, certificate: OnceCell::new() }
     }
 
-    /// Goes the way of one client.
+    /// Follows the steps of one client.
     pub async fn examine(&self, client: &'static ClientProfile) -> Examination {
         let mut findings = Vec::new();
         let reached = Box::pin(self.walk(client, &mut findings)).await.map_err(|finding| findings.push(finding));
@@ -86,7 +85,7 @@ impl Doctor {
         Examination { client, verdict, findings, login }
     }
 
-    /// Collects what is wrong in `findings`; the error is what ended the way.
+    /// Collects faults in `findings`; the error is the one that ended the examination.
     async fn walk(&self, client: &'static ClientProfile, findings: &mut Vec<Finding>) -> Result<Reached, Finding> {
         let (challenge, problems) = match discovery::first_answer(&self.prober, &self.server).await? {
             FirstAnswer::Served => return Ok(Reached::NoLogin),

@@ -1,5 +1,5 @@
 //! HTTP requests of the examination, within bounds: no redirects, 10 seconds (hosted clients wait no longer), 256 KiB.
-//! Documents are fetched once for all clients. Knows nothing of their content.
+//! Documents are fetched once for all clients.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -24,7 +24,6 @@ const MAX_RESPONSE: usize = 256 * 1024;
 /// The name of the program.
 const AGENT: &str = concat!("lockkeeper-doctor/", env!("CARGO_PKG_VERSION"));
 
-/// A request.
 #[derive(Debug)]
 pub(super) struct ProbeRequest<'a> {
     pub(super) method: Method,
@@ -33,7 +32,6 @@ pub(super) struct ProbeRequest<'a> {
     pub(super) body: String,
 }
 
-/// A whole response.
 #[derive(Debug)]
 pub(super) struct ProbeResponse {
     pub(super) url: Url,
@@ -55,7 +53,7 @@ impl Prober {
         Self { http, documents: Mutex::default() }
     }
 
-    /// The document at `url`, which all clients ask for in the same way.
+    /// The document at `url`, which all clients request in the same way.
     pub(super) async fn document(&self, url: &Url) -> Result<Arc<ProbeResponse>, Finding> {
         let known = self.documents.lock().get(url).map(Arc::clone);
         if let Some(known) = known {
@@ -81,7 +79,7 @@ impl Prober {
             headers.append(HeaderName::from_static(name), value);
         }
         let request = FetchRequest::new(asked.method.clone(), asked.url.clone(), headers, asked.body.clone().into());
-        // the rest of an answer that streams, or is too long, changes nothing
+        // the rest of a streaming or overlong answer makes no difference
         let bounds = OpenBounds { deadline: TIMEOUT, body: BodyBound::Beginning(MAX_RESPONSE) };
         let response = self.http.send(request, bounds).await.map_err(|error| unreachable(error.reason()))?;
         let (head, body) = response.into_parts();
@@ -92,12 +90,12 @@ impl Prober {
 // === impl ProbeResponse ===
 
 impl ProbeResponse {
-    /// The first value of a header; empty if there is none.
+    /// The first value of a header, or an empty string.
     pub(super) fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// The body as JSON; null if it is none.
+    /// The body as JSON; null if it is not JSON.
     pub(super) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
@@ -107,7 +105,7 @@ impl ProbeResponse {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// True if it is what an MCP server answers: JSON-RPC, or a stream of events.
+    /// True if it looks like an MCP server's answer: JSON-RPC, or a stream of events.
     pub(super) fn is_mcp(&self) -> bool {
         let json = self.json();
         let first = json.as_array().and_then(|batch| batch.first()).unwrap_or(&json);
@@ -120,12 +118,12 @@ impl ProbeResponse {
         values.collect::<Vec<_>>().join(", ")
     }
 
-    /// The OAuth error code in the body; empty if there is none.
+    /// The OAuth error code in the body, or an empty string.
     pub(super) fn error(&self) -> String {
         self.refusal().code.unwrap_or_default()
     }
 
-    /// Status, and what is said of the error, for people.
+    /// Status and error text, for people.
     pub(super) fn outline(&self) -> String {
         let OAuthRefusal { code, description, .. } = self.refusal();
         let said = [code, description].into_iter().flatten().collect::<Vec<_>>().join(": ");

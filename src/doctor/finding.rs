@@ -1,4 +1,4 @@
-//! What is wrong with a deployment, for one client. Knows nothing of how it was found.
+//! Faults of a deployment, for one client.
 
 use serde::Serialize;
 
@@ -17,11 +17,11 @@ pub enum Severity {
 pub struct Finding {
     /// Effect on the client.
     pub severity: Severity,
-    /// The document or header that is wrong.
+    /// The faulty document or header.
     pub at: String,
     /// The fault.
     pub problem: String,
-    /// The change that mends it.
+    /// The change that fixes it.
     pub advice: String,
 }
 

@@ -1,8 +1,8 @@
-//! What stands in front of a server and answers in its place: pages of tunnels, bot challenges, single-page apps. Knows no client.
+//! Other things that answer in a server's place: pages of tunnels, bot challenges, single-page apps.
 
 use super::{exchange::ProbeResponse, finding::Finding};
 
-/// Signs of pages that answer in place of a server: in the text or in a header, and a name for people.
+/// Signs of pages that answer in a server's place: in the text or in a header, with a name for people.
 const PAGES: [(&str, &str); 9] = [
     ("just a moment", "a bot challenge (Cloudflare)"),
     ("challenge-platform", "a bot challenge (Cloudflare)"),
@@ -15,7 +15,7 @@ const PAGES: [(&str, &str); 9] = [
     ("id=\"app\"", "the start page of a single-page app, which answers every path"),
 ];
 
-/// The finding for a success that is no MCP.
+/// The finding for a success that is not MCP.
 pub(super) fn no_mcp(answer: &ProbeResponse) -> Finding {
     let problem = format!("it answers {} to `initialize`, which is no MCP: {}", said(answer), page(answer));
     let advice =

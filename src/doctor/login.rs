@@ -1,5 +1,4 @@
-//! A login that a person could finish now: the authorization request, and the token requests that would follow. Knows
-//! nothing of the person.
+//! A login that a person could finish now: the authorization request, and the token requests that would follow.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use oauth2::{PkceCodeChallenge, PkceCodeVerifier};
@@ -14,11 +13,9 @@ use crate::support::{Random, Secret};
 
 /// A login up to the page that a person sees.
 pub struct OpenLogin {
-    /// The authorization request.
     pub url: Url,
-    /// The redirect URI that the answer goes to.
+    /// The redirect URI for the answer.
     pub redirect_uri: String,
-    /// `state`
     pub state: String,
     /// The issuer that the response must name, if the server announces that it does (RFC 9207).
     pub issuer: Option<String>,
@@ -32,11 +29,8 @@ pub struct OpenLogin {
 
 /// A request to the token endpoint.
 pub struct TokenEndpointRequest {
-    /// Its URL.
     pub url: Url,
-    /// The header `Authorization`.
     pub authorization: Option<Secret>,
-    /// The form.
     pub form: Secret,
 }
 
@@ -84,7 +78,7 @@ impl OpenLogin {
         })
     }
 
-    /// The URL of the document that the client names itself by, if it does.
+    /// The URL of the client's metadata document, if it uses one as its id.
     pub(super) fn document(&self) -> Option<&str> {
         Some(self.client_id.as_str()).filter(|id| id.starts_with("https://"))
     }

@@ -1,5 +1,4 @@
-//! The identity of a client: its metadata document where the server takes it, else a registration (RFC 7591). Knows
-//! nothing of the login.
+//! The identity of a client: its metadata document if the server accepts it, else a registration (RFC 7591).
 
 use http::Method;
 use serde_json::Value;
@@ -18,14 +17,13 @@ use crate::support::Secret;
 pub enum RegistrationPolicy {
     /// Each client at most once.
     Once,
-    /// None.
     Never,
 }
 
 /// Authentication of a client at the token endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientAuthMethod {
-    /// By its id alone.
+    /// By only its id.
     None,
     /// By a secret in the header.
     SecretBasic,
@@ -33,7 +31,7 @@ pub enum ClientAuthMethod {
     SecretPost,
 }
 
-/// A client as the authorization server knows it.
+/// A client known to the authorization server.
 pub(super) struct KnownClient {
     pub(super) id: String,
     pub(super) secret: Option<Secret>,
@@ -45,7 +43,7 @@ pub(super) struct KnownClient {
 pub(super) enum Identified {
     /// The client is known by this.
     As(KnownClient),
-    /// It would have to register, which was not wanted.
+    /// It would have to register, which was not allowed.
     NotTried,
 }
 

@@ -1,4 +1,4 @@
-//! What a client refuses to go on without, and the judgement of documents by it. Knows nothing of HTTP.
+//! What a client refuses to go on without, and the check of documents against it.
 
 use std::net::IpAddr;
 
@@ -23,7 +23,7 @@ pub enum Requirement {
     ResourceMetadata,
     /// `issuer` is `authorization_servers[0]`, byte for byte.
     ExactIssuer,
-    /// `iss` of responses is not announced: the client loses it on the way.
+    /// `iss` of responses is not announced: the client loses it along the way.
     IssuerNotAnnounced,
     /// No member of a document is null.
     NoNulls,
@@ -35,13 +35,13 @@ pub enum Requirement {
     PublicAddress,
     /// PKCE with S256 is announced (`code_challenge_methods_supported`).
     AnnouncedPkce,
-    /// If methods of PKCE are announced, S256 is one of them; a server that announces none is tried.
+    /// If methods of PKCE are announced, S256 is among them; a server that announces no method is tried.
     NoOtherPkce,
-    /// A web page of another origin may use everything. Judged by requests, in `cross_origin`.
+    /// A web page of another origin may use everything. Checked by requests, in `cross_origin`.
     CrossOrigin,
 }
 
-/// Members that OpenID Connect Discovery 1.0 requires beside those of RFC 8414.
+/// Members that OpenID Connect Discovery 1.0 requires in addition to RFC 8414.
 const OPENID: [&str; 3] = ["jwks_uri", "subject_types_supported", "id_token_signing_alg_values_supported"];
 
 // === impl Requirement ===
@@ -146,7 +146,7 @@ fn refresh_tokens(found: &DiscoveredDocuments) -> Vec<Finding> {
             let problem = "`grant_types_supported` has no `refresh_token`: the client throws away tokens without one";
             vec![Finding::blocks(found.server.url.as_str(), problem, "issue refresh tokens")]
         }
-        // what is not said is authorization_code and implicit (RFC 8414 2), and most servers that say nothing do refresh
+        // the default is authorization_code and implicit (RFC 8414 2), but most servers without the member do refresh
         None => {
             let problem = "`grant_types_supported` is missing; the client throws away tokens without a refresh token";
             vec![Finding::may_fail(found.server.url.as_str(), problem, "name the grant types, with `refresh_token`")]

@@ -1,9 +1,9 @@
-//! Public addresses, after the registries of special-purpose addresses (RFC 6890). Knows nothing of names and URLs.
+//! Public addresses, after the registries of special-purpose addresses (RFC 6890).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// True if the address belongs to one host on the public internet: to no private, shared, local, multicast, test or
-/// translated range.
+/// True if the address belongs to one host on the public internet, and not to a private, shared, local, multicast, test
+/// or translated range.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -11,7 +11,7 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// True for the addresses that fake-IP resolvers give to names (`198.18.0.0/15`, which is for benchmarks).
+/// True for the addresses that fake-IP resolvers assign to names (`198.18.0.0/15`, meant for benchmarks).
 pub(super) const fn is_fake(address: IpAddr) -> bool {
     matches!(address, IpAddr::V4(address) if matches!(address.octets(), [198, 18 | 19, ..]))
 }
@@ -23,7 +23,7 @@ const fn is_public_v4(address: Ipv4Addr) -> bool {
         [0 | 10 | 127 | 224..=255, ..]
             // shared with the customers of a carrier (RFC 6598); link-local, where clouds serve credentials
             | [100, 64..=127, ..] | [169, 254, ..]
-            // services of Azure for its machines, reached only from there
+            // services of Azure for its machines, reachable only from there
             | [168, 63, 129, 16]
             // private
             | [172, 16..=31, ..] | [192, 168, ..]
@@ -35,8 +35,8 @@ const fn is_public_v4(address: Ipv4Addr) -> bool {
 }
 
 /// Only `2000::/3` is assigned to hosts. Outside of it are `::1`, IPv4-mapped addresses, local translations of NAT64
-/// (`64:ff9b:1::/48`), local, link-local and multicast addresses. The well-known prefix of NAT64 (`64:ff9b::/96`,
-/// RFC 6052 2.1) stands for the IPv4 address in it, which a resolver with DNS64 puts there.
+/// (`64:ff9b:1::/48`), local, link-local and multicast addresses. The well-known prefix of NAT64 (`64:ff9b::/96`, RFC
+/// 6052 2.1) embeds an IPv4 address, put there by a resolver with DNS64.
 const fn is_public_v6(address: Ipv6Addr) -> bool {
     let segments = address.segments();
     if let [0x64, 0xff9b, 0, 0, 0, 0, high, low] = segments {

@@ -1,4 +1,4 @@
-//! How many requests strangers can have the gateway make (N-44). Knows nothing of the requests.
+//! How many requests strangers can have the gateway make (N-44).
 
 use std::{net::IpAddr, time::Duration};
 
@@ -9,10 +9,10 @@ use crate::{
     support::{Timestamp, limits::Buckets},
 };
 
-/// Requests by who caused them, and by the host that gets them: the gateway must not tire itself, nor be a means to
-/// tire others. It is charged before a request, also before one that then fails.
+/// Requests by cause, and by the host that gets them: the gateway must neither tire itself nor be used to tire others.
+/// Each request is charged beforehand, even if it then fails.
 ///
-/// Documents that are known have buckets of their own: strangers who name others of the same host do not empty them.
+/// Known documents have buckets of their own: strangers who name others of the same host cannot empty them.
 #[derive(Debug)]
 pub struct FetchBudget {
     known: Buckets<Url>,
@@ -25,11 +25,11 @@ pub struct FetchBudget {
 pub struct FetchLimit {
     /// The time until such a request is possible.
     pub wait: Duration,
-    /// What it was counted by.
+    /// The basis of the count.
     pub by: LimitedBy,
 }
 
-/// What requests are counted by.
+/// The basis for counting requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitedBy {
     /// The network of the stranger who causes them.
@@ -40,8 +40,8 @@ pub enum LimitedBy {
 
 impl Default for FetchBudget {
     /// One network may cause 30 requests at once, then 6 a minute: hosted clients share networks. One host gets 600 at
-    /// once, then 10 a second: so few networks cannot exhaust it. A known document is asked for 10 times at once, then 6
-    /// times a minute.
+    /// once, then 10 a second: so few networks cannot exhaust it. A known document may be requested 10 times at once,
+    /// then 6 times a minute.
     fn default() -> Self {
         Self {
             known: Buckets::new(10, Duration::from_secs(10)),
@@ -52,7 +52,7 @@ impl Default for FetchBudget {
 }
 
 impl FetchBudget {
-    /// Charges a request for a document that was valid before, or that somebody consented to.
+    /// Charges a request for a document that was valid before, or whose client has a consent.
     ///
     /// # Errors
     ///

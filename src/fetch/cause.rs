@@ -18,17 +18,17 @@ pub fn cause(error: &(dyn Error + 'static)) -> String {
     tls_advice(error).map_or_else(|| innermost(error).to_string(), str::to_owned)
 }
 
-/// What to do about an error of TLS, if it is one that something can be done about.
+/// Advice on a TLS error, if the operator can do something about it.
 pub fn tls_advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
     let mut cause = innermost(error);
-    // it may be within errors of input and output, which do not say that it is their source
+    // I/O errors may wrap it without naming it as their source
     while let Some(inner) = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         cause = inner;
     }
     cause.downcast_ref().and_then(advice)
 }
 
-/// True if a server answered plain HTTP as one does that speaks TLS alone: with something else, or not at all.
+/// True if a server answered plain HTTP the way a TLS-only server does: with something else, or not at all.
 pub fn is_as_of_tls(error: &(dyn Error + 'static)) -> bool {
     let innermost = innermost(error);
     innermost.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse)
@@ -40,7 +40,7 @@ fn advice(error: &TlsError) -> Option<&'static str> {
                            authority, or of the certificate itself, in `ca_file` or with `--ca-file`";
     match error {
         TlsError::InvalidCertificate(CertificateError::UnknownIssuer) => Some(UNKNOWN),
-        // of certificates that were made without an authority, this one alone has a name of its own
+        // the only kind of self-signed certificate that has an error of its own
         TlsError::InvalidCertificate(CertificateError::Other(other))
             if other.to_string().contains("CaUsedAsEndEntity") =>
         {

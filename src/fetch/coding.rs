@@ -1,5 +1,5 @@
-//! Bodies that come compressed. The gateway asks for none (`Accept-Encoding: identity`), and some servers and proxies compress
-//! all the same. Knows nothing of what is in a body, and bounds none: its reader counts the bytes that it gets.
+//! Compressed bodies. The gateway asks for none (`Accept-Encoding: identity`), but some servers and proxies compress
+//! anyway. Bodies are not bounded here: the reader counts its bytes.
 
 use std::{
     convert::Infallible,
@@ -18,29 +18,27 @@ use tower_http::decompression::{Decompression, DecompressionBody};
 /// `Accept-Encoding` of all requests.
 pub const ACCEPTED: HeaderValue = HeaderValue::from_static("identity");
 
-/// The codings that are read all the same.
+/// The codings that are read anyway.
 const READ: [&str; 4] = ["gzip", "br", "zstd", "deflate"];
 
-/// A body as its server means it.
+/// A body, decompressed if needed.
 pub enum ReadableBody<B: Body> {
-    /// It comes as it is.
+    /// It is not compressed.
     Plain(B),
-    /// It is compressed.
     Compressed(Box<DecompressionBody<B>>),
 }
 
 /// A body that ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadableBodyError<E> {
-    /// The connection broke.
     #[error(transparent)]
     Connection(E),
-    /// The connection broke, or the content is not in the coding that the headers name.
+    /// The connection broke, or the content is not in the named coding.
     #[error("its compressed content cannot be read: {0}")]
     Content(Box<dyn Error + Send + Sync>),
 }
 
-/// The body of a response has a coding that is not read.
+/// The body of a response has an unsupported coding.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the answer comes with `Content-Encoding: {0}`, which was not asked for; gzip, br, zstd and deflate are read: turn compression \
@@ -48,11 +46,11 @@ pub enum ReadableBodyError<E> {
 )]
 pub struct UnknownCoding(String);
 
-/// The response with a body that can be read, and without the headers of its coding.
+/// The response with a readable body, and without the headers of its coding.
 ///
 /// # Errors
 ///
-/// If its coding is not known, or there are several.
+/// If its coding is unknown, or there are several.
 pub fn readable<B>(mut response: Response<B>) -> Result<Response<ReadableBody<B>>, UnknownCoding>
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>,
@@ -76,7 +74,7 @@ where
     Ok(decompressed(response).map(|body| ReadableBody::Compressed(Box::new(body))))
 }
 
-/// The library decompresses the responses of a service: this one has a single response, at once.
+/// The library decompresses the responses of a service: this one has a single, immediate response.
 fn decompressed<B>(response: Response<B>) -> Response<DecompressionBody<B>>
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>,

@@ -1,5 +1,5 @@
-//! Connector to servers over HTTP that somebody configured: directly or by a proxy, with TLS for `https`. Knows nothing of
-//! requests, and judges no addresses.
+//! Connector to servers over HTTP from the configuration: directly or through a proxy, with TLS for `https`. Accepts
+//! any address.
 
 use std::{
     collections::BTreeMap,
@@ -34,7 +34,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const KEEPALIVE: (Duration, Duration) = (Duration::from_mins(1), Duration::from_secs(15));
 /// Maximum number of unanswered probes.
 const KEEPALIVE_RETRIES: u32 = 3;
-/// Maximum time for which sent data may stay unacknowledged.
+/// Sent data may stay unacknowledged for at most this long.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -63,7 +63,7 @@ pub struct ServerStream {
 pub enum ConnectRoute {
     /// The server, directly or by a tunnel.
     Server,
-    /// A proxy that forwards requests, which carry the whole URL.
+    /// A proxy that forwards requests, which then carry the whole URL.
     ForwardingProxy,
 }
 
@@ -73,7 +73,7 @@ pub enum ClientError {
     /// Certificates cannot be used.
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] TlsSetupError),
-    /// A variable of the environment, or a setting, with a proxy is invalid.
+    /// An environment variable or a setting names an invalid proxy.
     #[error("`{0}` is no URL of an HTTP proxy")]
     Proxy(&'static str),
 }
@@ -109,7 +109,7 @@ impl ServerConnector {
         })
     }
 
-    /// Creates a connector with the certificate checks of `tls`, which names no protocols.
+    /// Creates a connector with the certificate checks of `tls`, which must not name protocols.
     pub fn with_tls(tls: ClientConfig, proxies: Matcher) -> Self {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
@@ -154,7 +154,7 @@ impl ServerConnector {
         Ok(ServerStream { io, route: ConnectRoute::Server })
     }
 
-    /// Connects for an upgrade to another protocol, in a tunnel if there is a proxy. `uri` names its port.
+    /// Connects for an upgrade to another protocol, in a tunnel if there is a proxy. `uri` must name its port.
     pub async fn connect_for_upgrade(mut self, uri: Uri) -> Result<ServerStream, BoxError> {
         let connecting = async {
             let io = match self.proxies.intercept(&uri) {
@@ -175,7 +175,7 @@ impl ServerConnector {
     }
 }
 
-/// The proxy of one server, which carries everything.
+/// The proxy of one server, for all requests.
 fn chosen(choice: &ProxyChoice) -> Matcher {
     match choice {
         ProxyChoice::Direct => Matcher::builder().build(),
@@ -195,7 +195,7 @@ fn tunnel(proxy: &Intercept, connector: HttpsConnector<HttpConnector>) -> Tunnel
 /// The proxies of `environment`; loopback addresses are always reached directly.
 pub fn proxies(environment: &BTreeMap<String, String>) -> Result<Matcher, ClientError> {
     let variable = |name: &str| environment.get(name).map(String::as_str).filter(|value| !value.is_empty());
-    // `HTTP_PROXY` in capitals can be set by a client of a CGI program, so programs ignore it
+    // clients of a CGI program can set `HTTP_PROXY` in capitals, so programs ignore it
     let http = variable("http_proxy").map(|url| ("http_proxy", url));
     let https = ["https_proxy", "HTTPS_PROXY"].into_iter().find_map(|name| Some((name, variable(name)?)));
     for (name, url) in http.into_iter().chain(https) {
@@ -241,7 +241,7 @@ impl Connection for ServerStream {
             MaybeHttpsStream::Http(io) => io.connected(),
             MaybeHttpsStream::Https(_) => self.io.connected(),
         };
-        // without the addresses, which would be added to every response
+        // without the addresses, which would be copied to every response
         let own = if connected.is_negotiated_h2() { Connected::new().negotiated_h2() } else { Connected::new() };
         own.proxy(self.route == ConnectRoute::ForwardingProxy)
     }

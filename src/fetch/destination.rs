@@ -1,4 +1,4 @@
-//! Where a request may go: scheme, host, port and addresses (`OA-47`). Knows nothing of connections.
+//! Where a request may go: scheme, host, port and addresses (`OA-47`).
 
 use std::net::IpAddr;
 
@@ -10,34 +10,33 @@ use super::{
 };
 use crate::model::EgressNames;
 
-/// Top-level domains whose names are no names of the internet (RFC 6761, RFC 7686, RFC 6762, ICANN's `.internal`).
+/// Top-level domains that are not part of the internet (RFC 6761, RFC 7686, RFC 6762, ICANN's `.internal`).
 const SPECIAL_DOMAINS: [&str; 5] = ["arpa", "onion", "local", "internal", "localhost"];
 
-/// Permitted destinations; by default https at port 443 of public addresses alone.
+/// Permitted destinations; by default only https at port 443 of public addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reach {
     /// Ports at public addresses.
     pub ports: Ports,
-    /// Destinations beside public addresses.
+    /// Destinations other than public addresses.
     pub exceptions: Vec<Exception>,
 }
 
 /// Ports at public addresses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Ports {
-    /// Port 443.
     #[default]
     Https,
     /// Any port; still with https.
     Any,
 }
 
-/// A destination beside public addresses, over http too and at any port. Only the operator makes exceptions.
+/// A destination other than a public address, over http too and at any port. Only the operator makes exceptions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exception {
-    /// `localhost` and the loopback addresses: while the gateway itself is reached there, so in development.
+    /// `localhost` and the loopback addresses: while the gateway itself is reachable there, as in development.
     Loopback,
-    /// This scheme, host and port, wherever it is: what the operator configured by name.
+    /// This scheme, host and port, at any address: configured by name by the operator.
     Origin(Origin),
 }
 
@@ -47,17 +46,17 @@ pub(super) struct FetchDestination {
     pub(super) host: Host<String>,
     pub(super) port: u16,
     pub(super) encryption: Encryption,
-    /// Who looks up the name.
+    /// The place to look the name up.
     pub(super) lookup: NameLookup,
     addresses: AllowedAddresses,
 }
 
-/// Who looks up the name of a host.
+/// The place to look up the name of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameLookup {
     Gateway,
     Proxy,
-    /// The proxy, for a name of the operator's that the gateway does not find.
+    /// At the gateway, and at the proxy for an operator's name that the gateway does not find.
     GatewayThenProxy,
 }
 
@@ -65,14 +64,13 @@ pub(super) enum NameLookup {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encryption {
     Tls,
-    /// Only for exceptions.
     None,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AllowedAddresses {
     Public,
-    /// Also those of a fake-IP resolver.
+    /// Also the addresses of a fake-IP resolver.
     PublicOrFake,
     Loopback,
     Any,
@@ -81,7 +79,7 @@ enum AllowedAddresses {
 // === impl FetchDestination ===
 
 impl FetchDestination {
-    /// Checks everything that can be checked before the name is resolved.
+    /// Checks everything possible before the name is resolved.
     pub(super) fn of(url: &Url, reach: &Reach, names: EgressNames) -> Result<Self, RefusedUrl> {
         let encryption = match url.scheme() {
             "https" => Encryption::Tls,
@@ -109,7 +107,7 @@ impl FetchDestination {
             (EgressNames::Resolved, addresses) => (NameLookup::Gateway, addresses),
             (EgressNames::ByProxy, AllowedAddresses::Any) => (NameLookup::GatewayThenProxy, addresses),
             (_, AllowedAddresses::Any | AllowedAddresses::Loopback) => (NameLookup::Gateway, addresses),
-            // the guard sees no addresses: what may be inside is kept out by the name
+            // the guard sees no addresses, so the name has to rule out internal hosts
             _ if port != 443 => return Err(RefusedUrl::Port(port)),
             _ if !is_public_name(&host) => return Err(RefusedUrl::Name),
             (EgressNames::ByProxy, _) => (NameLookup::Proxy, addresses),
@@ -118,8 +116,7 @@ impl FetchDestination {
         Ok(Self { host: host.to_owned(), port, encryption, lookup, addresses })
     }
 
-    /// Checks the addresses that the name has. One that is not allowed refuses all: such a name is not answered by
-    /// accident.
+    /// Checks the addresses of a name. A forbidden address refuses all of them: it is not there by accident.
     pub(super) fn check(&self, found: &[IpAddr]) -> Result<(), RefusedUrl> {
         let is_allowed = |address: &IpAddr| match self.addresses {
             AllowedAddresses::Public => is_public(*address),
@@ -131,7 +128,7 @@ impl FetchDestination {
     }
 }
 
-/// True for a name below a public suffix that the list knows, outside of [`SPECIAL_DOMAINS`].
+/// True for a name below a known public suffix, outside of [`SPECIAL_DOMAINS`].
 fn is_public_name(host: &Host<&str>) -> bool {
     let Host::Domain(name) = host else { return false };
     let name = name.strip_suffix('.').unwrap_or(name);

@@ -1,8 +1,8 @@
-//! JSON documents of strangers, read once and kept for as long as their hosts say (`OA-51`). Knows nothing of what they
-//! mean: their reader is given.
+//! JSON documents of strangers, read once and kept for as long as their hosts say (`OA-51`). The caller supplies the
+//! parser.
 //!
-//! Strangers name the documents, so those that are kept are bounded, and each request is charged to who caused it.
-//! Failures and invalid documents are never kept. Concurrent readers of one document share one request.
+//! Strangers name the documents, so the cache is bounded, and each request is charged to its cause. Failures and
+//! invalid documents are never kept. Concurrent readers of one document share one request.
 
 use std::{any::Any, collections::HashMap, pin::Pin, sync::Arc, time::Duration};
 
@@ -27,9 +27,9 @@ use crate::{
     support::{Clock, Timestamp},
 };
 
-/// Maximum number of documents that are kept; those that are asked for least go first.
+/// Maximum number of kept documents; the least requested go first.
 const MAX_DOCUMENTS: u64 = 1000;
-/// Time after a failure in which a stale copy is used without another request.
+/// For this long after a failure, a stale copy is used without another request.
 const RETRY_AFTER: Duration = Duration::from_mins(1);
 
 /// Documents of one kind. Cheap to clone.
@@ -41,22 +41,21 @@ struct Shelf<T> {
     budget: Arc<FetchBudget>,
     clock: Arc<dyn Clock>,
     reader: DocumentReader<T>,
-    /// Those of type `Kept<T>`. The program has the cache's code once for each type of content, hence no `T` here.
+    /// Values of type `Kept<T>`. Without a `T` here, the program contains the cache's code only once.
     kept: moka::sync::Cache<Url, Arc<dyn Any + Send + Sync>>,
     under_way: Mutex<HashMap<Url, WeakShared<Reading<T>>>>,
 }
 
-/// Reads a document that its URL named; the error is the reason why it is invalid.
+/// Reads a document from its URL; the error is the reason why it is invalid.
 pub type DocumentReader<T> = Box<dyn Fn(&Url, &[u8]) -> Result<T, String> + Send + Sync>;
 
 type Reading<T> = Pin<Box<dyn Future<Output = Result<FetchedDocument<T>, DocumentError>> + Send>>;
 
-/// A valid document.
 #[derive(Debug)]
 pub struct FetchedDocument<T> {
     /// Its content.
     pub content: Arc<T>,
-    /// Time at which its host last said so.
+    /// Time of its host's last confirmation.
     pub confirmed: Timestamp,
 }
 
@@ -64,14 +63,14 @@ struct Kept<T> {
     document: FetchedDocument<T>,
     etag: Option<HeaderValue>,
     fresh_until: Timestamp,
-    /// After a failure: when it is asked for again although a stale copy would do.
+    /// After a failure: when it is requested again although a stale copy would do.
     retry: Timestamp,
 }
 
-/// Reason why there is no document. As [`FetchError`], for the log.
+/// Why there is no document. As [`FetchError`], for the log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DocumentError {
-    /// Too many documents were asked for.
+    /// Too many documents were requested.
     #[error("too many documents were asked for; the next request is possible in {:?}", .0.wait)]
     Limited(FetchLimit),
     /// There is no response.
@@ -100,11 +99,11 @@ impl<T: Send + Sync + 'static> Documents<T> {
         Self(Arc::new(Shelf { fetcher, rules, budget, clock, reader, kept, under_way: Mutex::default() }))
     }
 
-    /// The document at `url`, no older than its host allows.
+    /// The document at `url`, not older than its host allows.
     ///
     /// # Errors
     ///
-    /// As [`DocumentError`] says. A request is charged to `source`, if a stranger caused it and the document was not valid
+    /// See [`DocumentError`]. A request is charged to `source`, if a stranger caused it and the document was not valid
     /// before.
     pub async fn read(&self, url: &Url, source: Option<ClientIp>) -> Result<FetchedDocument<T>, DocumentError> {
         let now = self.0.clock.now();
@@ -114,7 +113,7 @@ impl<T: Send + Sync + 'static> Documents<T> {
         self.reading(url, source, now)?.await
     }
 
-    /// As [`Self::read`], but if that fails, a copy that was confirmed at most `tolerance` ago.
+    /// As [`Self::read`], but on failure, a copy confirmed at most `tolerance` ago.
     ///
     /// # Errors
     ///
@@ -159,7 +158,7 @@ impl<T: Send + Sync + 'static> Documents<T> {
         }
     }
 
-    /// Adds a copy that was kept elsewhere, unless there is one. It counts as stale.
+    /// Adds a copy kept elsewhere, unless there already is one. It counts as stale.
     pub fn remember(&self, url: &Url, content: T, confirmed: Timestamp) {
         if !self.0.kept.contains_key(url) {
             let document = FetchedDocument { content: Arc::new(content), confirmed };
@@ -167,7 +166,7 @@ impl<T: Send + Sync + 'static> Documents<T> {
         }
     }
 
-    /// The request for the document: one that is under way, or a new one, which is charged.
+    /// The request for the document: a running one, or a new one, which is charged.
     fn reading(
         &self,
         url: &Url,

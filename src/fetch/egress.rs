@@ -1,5 +1,4 @@
-//! Faults of this gateway's own way to other hosts, told from those of a host that a stranger chose. Knows nothing of
-//! what is requested.
+//! Detects faults of this gateway's own network, as opposed to faults of a host that a stranger chose.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -17,14 +16,14 @@ use crate::model::EgressNames;
 /// The answer of a proxy that asks for credentials (RFC 9110 15.5.8).
 const PROXY_AUTHENTICATION_REQUIRED: u16 = 407;
 
-/// Why this gateway reaches no host. The text is a part of a sentence about the gateway, and tells nothing of single
+/// Why this gateway reaches no host. The text is part of a sentence about the gateway, and reveals nothing about single
 /// hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EgressFault {
     /// No name server answers.
     #[error("no name server gives it the address of any host")]
     NoNameServer,
-    /// The addresses of all names are special, as those of a fake-IP resolver are.
+    /// The addresses of all names are special, as with a fake-IP resolver.
     #[error("its name server gives every host a special address, as fake-IP resolvers do")]
     SpecialAddresses,
     /// There is no route to public addresses.
@@ -38,8 +37,8 @@ pub enum EgressFault {
 // === impl Fetcher ===
 
 impl Fetcher {
-    /// The fault of this gateway's own network, as far as names and routes tell. It is judged by `hosts`, which no stranger
-    /// chose: their names are looked up, and nothing is sent to them.
+    /// The fault of this gateway's own network, as shown by names and routes. It is judged by `hosts`, which no
+    /// stranger chose: their names are looked up, and nothing is sent to them.
     pub async fn own_fault(&self, hosts: &[String]) -> Option<EgressFault> {
         if hosts.is_empty() || self.names == EgressNames::ByProxy {
             return None;
@@ -60,8 +59,8 @@ impl Fetcher {
     }
 }
 
-/// The fault of this gateway's own network behind a failure of the proxy to connect to `url`. A refusal may be about the
-/// host, so it counts only for `hosts`, which no stranger chose.
+/// The fault of this gateway's own network behind a failure of the proxy to connect to `url`. A refusal may be due to
+/// the host, so it counts only for `hosts`, which no stranger chose.
 pub fn own_proxy_fault(url: &Url, failure: &ProxyFailure, hosts: &[String]) -> Option<EgressFault> {
     let is_own = match failure {
         ProxyFailure::Unreachable(_) | ProxyFailure::NotHttp | ProxyFailure::Refused(PROXY_AUTHENTICATION_REQUIRED) => {

@@ -1,8 +1,8 @@
-//! Why a request has no response. Knows nothing of who asked for it.
+//! Why a request has no response.
 
 use std::time::Duration;
 
-/// Failure of a request. The text is for logs: it tells of this network, so strangers must not read it.
+/// Failure of a request. The text is only for logs: it describes this network, so strangers must not read it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
     /// The rules forbid the URL, or the addresses of its host. Nothing was sent.
@@ -14,13 +14,13 @@ pub enum FetchError {
     /// This machine has no route to any of its addresses.
     #[error("the host cannot be reached: {0}")]
     NoRoute(String),
-    /// The operator's proxy makes no connection to it.
+    /// The operator's proxy does not connect to it.
     #[error("the host cannot be reached: {0}")]
     Proxy(ProxyFailure),
     /// Nothing listens there, or its certificate is wrong. No request was sent.
     #[error("the host cannot be reached: {0}")]
     Unreachable(String),
-    /// The connection broke, or what came is not HTTP. The request may have been processed.
+    /// The connection broke, or the answer is not HTTP. The request may have been processed.
     #[error("the host did not answer in HTTP: {0}")]
     Broken(String),
     /// The body is longer than the rules allow.
@@ -29,13 +29,13 @@ pub enum FetchError {
     /// The response was not complete in time.
     #[error("the answer was not complete after {0:?}")]
     TooSlow(Duration),
-    /// Too many requests are under way.
+    /// Too many requests are in progress.
     #[error("too many requests to other hosts are under way")]
     Busy,
 }
 
 impl FetchError {
-    /// The reason alone, for those who name the host themselves.
+    /// Only the reason, for callers that name the host themselves.
     pub fn reason(&self) -> String {
         match self {
             Self::Unresolved(reason) | Self::NoRoute(reason) | Self::Unreachable(reason) | Self::Broken(reason) => {
@@ -79,7 +79,7 @@ pub enum RefusedUrl {
     /// The host has an address that is not public.
     #[error("its host has an address that is not public")]
     Address,
-    /// The guard sees no addresses, and the host is no name below a known public suffix.
+    /// The guard sees no addresses, and the host is not below a known public suffix.
     #[error(
         "its host is no name below a known public suffix: only such names pass while `egress_proxy_resolves` or \
          `fake_ip_resolver` is on"

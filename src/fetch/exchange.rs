@@ -1,4 +1,4 @@
-//! One request and its response on a connection of its own. Knows nothing of who is at its other end.
+//! One request and its response on a connection of its own.
 
 use std::{error::Error, future};
 
@@ -22,7 +22,7 @@ use super::{
 /// Maximum size of the head of a response, in bytes.
 const MAX_HEAD: usize = 32 * 1024;
 
-/// The part of a response that is read.
+/// The part of a response to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyBound {
     /// All of it, if it has at most this size in bytes.
@@ -34,7 +34,6 @@ pub enum BodyBound {
 /// Form of a request's target (RFC 9112 3.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RequestForm {
-    /// The path alone.
     Path,
     /// The whole URL, for a proxy that forwards the request, with the credentials for it.
     Whole(Option<HeaderValue>),
@@ -54,7 +53,7 @@ pub(super) async fn exchange(
         let body = read(&head.headers, body, bound).await?;
         Ok(Response::from_parts(head, body))
     };
-    // the connection may end before what it received is read
+    // the connection may end before its received bytes are read
     let connection = async {
         let _ = connection.await;
         future::pending::<()>().await;
@@ -91,7 +90,7 @@ pub fn is_stream(headers: &HeaderMap) -> bool {
     kind.starts_with("text/event-stream")
 }
 
-/// The request in the form of HTTP/1.1, with the host as the URL has it.
+/// The request in the form of HTTP/1.1, with the host as in the URL.
 pub(super) fn head(request: FetchRequest, form: &RequestForm) -> Result<Request<Full<Bytes>>, FetchError> {
     let FetchRequest { method, url, headers, body } = request;
     let unusable = |_| FetchError::Broken("the URL cannot be written in HTTP".to_owned());

@@ -1,5 +1,4 @@
-//! Sends one request: resolves once, connects to an address that was checked, reads within the bounds. Knows nothing of
-//! caches and budgets.
+//! Sends one request: resolves once, connects to a checked address, reads within the bounds.
 
 use std::{
     fmt, io,
@@ -36,25 +35,24 @@ use crate::model::{EgressNames, EgressPolicy, EgressProxy, NetworkSpec, ProxyCho
 pub(super) const LOOKUP_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum time to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time after which the next address is tried too (RFC 8305 5).
+/// The next address is also tried after this time (RFC 8305 5).
 const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
-/// Maximum number of addresses that are tried.
+/// Maximum number of addresses to try.
 const MAX_ADDRESSES: usize = 6;
-/// Maximum number of requests under way.
+/// Maximum number of requests in progress.
 const MAX_REQUESTS: usize = 64;
 
 /// Rules for one kind of request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchRules {
-    /// Permitted destinations.
     pub reach: Reach,
-    /// Maximum size of the response body, in bytes; it is counted while it comes.
+    /// Maximum size of the response body in bytes, counted on arrival.
     pub max_body: usize,
     /// Maximum time for everything, from the look-up of the name to the last byte of the body.
     pub deadline: Duration,
 }
 
-/// Sends requests to URLs that somebody else chose. Cheap to clone.
+/// Sends requests to URLs chosen by strangers. Cheap to clone.
 #[derive(Clone)]
 pub struct Fetcher {
     pub(super) network: Arc<dyn Network>,
@@ -64,11 +62,11 @@ pub struct Fetcher {
 }
 
 impl Fetcher {
-    /// Over the network of the system, as the operator says, trusting the authorities of the system.
+    /// Uses the network of the system, as configured by the operator, and trusts the authorities of the system.
     ///
     /// # Errors
     ///
-    /// An error if those cannot be read.
+    /// If those cannot be read.
     pub fn system(egress: &EgressPolicy) -> Result<Self, TlsSetupError> {
         let direct = Arc::new(SystemNetwork::default());
         let network: Arc<dyn Network> = match &egress.proxy {
@@ -78,24 +76,24 @@ impl Fetcher {
         Ok(Self::new(network, tls::client_config(&NetworkSpec::default())?).with_names(egress.names))
     }
 
-    /// Over this network, with the certificate checks of `tls`.
+    /// Uses this network, with the certificate checks of `tls`.
     pub fn new(network: Arc<dyn Network>, tls: ClientConfig) -> Self {
         let requests = Arc::new(Semaphore::new(MAX_REQUESTS));
         Self { network, tls: TlsConnector::from(Arc::new(tls)), requests, names: EgressNames::Resolved }
     }
 
-    /// The same, where names are looked up in this way.
+    /// The same, with names looked up in this way.
     #[must_use]
     pub fn with_names(self, names: EgressNames) -> Self {
         Self { names, ..self }
     }
 
-    /// The same with the settings of one server: its certificates, and its proxy for all addresses, which are judged all the
-    /// same.
+    /// The same with the settings of one server: its certificates, and its proxy for all addresses, which are still
+    /// checked.
     ///
     /// # Errors
     ///
-    /// An error if these cannot be used.
+    /// If these cannot be used.
     pub fn with_network(&self, network: &NetworkSpec) -> Result<Self, ClientError> {
         let tls = TlsConnector::from(Arc::new(tls::client_config(network)?));
         let network: Arc<dyn Network> = match &network.proxy {
@@ -113,7 +111,7 @@ impl Fetcher {
     ///
     /// # Errors
     ///
-    /// As [`FetchError`] says; [`FetchError::Refused`] comes before anything is sent.
+    /// See [`FetchError`]; [`FetchError::Refused`] comes before anything is sent.
     pub async fn send(&self, request: FetchRequest, rules: &FetchRules) -> Result<Response<Bytes>, FetchError> {
         let _permit = self.requests.try_acquire().map_err(|_| FetchError::Busy)?;
         let destination = FetchDestination::of(&request.url, &rules.reach, self.names)?;
@@ -128,7 +126,7 @@ impl Fetcher {
                 }
             }
         };
-        // boxed: a caller's future need not hold a whole HTTP client
+        // boxed, so that a caller's future need not hold a whole HTTP client
         timeout(rules.deadline, Box::pin(exchange)).await.map_err(|_| FetchError::TooSlow(rules.deadline))?
     }
 
@@ -150,8 +148,8 @@ impl Fetcher {
         connecting.map_err(|_| silent())?.map_err(|error| unreachable(&error))
     }
 
-    /// The addresses of the host, all of which are allowed. The name is not looked up again: an answer that changes
-    /// (DNS rebinding) changes nothing.
+    /// The addresses of the host, all of them allowed. The name is not looked up again, so an answer that changes (DNS
+    /// rebinding) has no effect.
     async fn addresses(&self, destination: &FetchDestination) -> Result<Vec<IpAddr>, FetchError> {
         let addresses = match &destination.host {
             Host::Ipv4(address) => vec![IpAddr::V4(*address)],
@@ -186,7 +184,7 @@ impl Fetcher {
         timeout(CONNECT_TIMEOUT, first).await.map_err(|_| silent())?
     }
 
-    /// TLS with the name of the URL, whatever address was connected to.
+    /// TLS with the name of the URL, for any connected address.
     async fn secure(
         &self,
         stream: Box<dyn NetworkStream>,
@@ -213,7 +211,7 @@ fn silent() -> FetchError {
     FetchError::Unreachable(format!("no connection after {CONNECT_TIMEOUT:?}"))
 }
 
-/// The failure of a connection: of the proxy, for lack of a route, or of the host.
+/// The failure of a connection: the proxy's, a missing route, or the host's.
 fn unreachable(error: &io::Error) -> FetchError {
     let proxy = error.get_ref().and_then(|cause| cause.downcast_ref::<ProxyFailure>());
     match (proxy, error.kind()) {

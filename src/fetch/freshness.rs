@@ -1,17 +1,17 @@
-//! How long a document is used before it is asked for again (RFC 9111 4.2, 5.2.2). Knows nothing of documents.
+//! How long a document is used before it is requested again (RFC 9111 4.2, 5.2.2).
 
 use std::time::Duration;
 
 use http::{HeaderMap, header};
 
-/// Bounds of the time that a host asks for: less would make the gateway ask at every request, more would keep what the
-/// host has withdrawn.
+/// Bounds for the lifetime that a host sets: less would cause a request every time, more would keep documents the host
+/// has withdrawn.
 const SHORTEST: Duration = Duration::from_mins(1);
 const LONGEST: Duration = Duration::from_hours(24);
-/// The time without a `Cache-Control` that says one.
+/// The lifetime if `Cache-Control` sets none.
 const DEFAULT: Duration = Duration::from_mins(5);
 
-/// The time for which a response with these headers is fresh, from now on.
+/// The time for a response with these headers to stay fresh from now on.
 pub(super) fn lifetime(headers: &HeaderMap) -> Duration {
     let lines = headers.get_all(header::CACHE_CONTROL).iter().filter_map(|line| line.to_str().ok());
     let directives: Vec<String> = lines.flat_map(|line| line.split(',')).map(|one| one.trim().to_lowercase()).collect();
@@ -20,7 +20,7 @@ pub(super) fn lifetime(headers: &HeaderMap) -> Duration {
     }
     let seconds = directives.iter().find_map(|one| one.strip_prefix("max-age=")?.trim_matches('"').parse().ok());
     let Some(lifetime) = seconds.map(Duration::from_secs) else { return DEFAULT };
-    // the time that it has spent in other caches
+    // the time spent in other caches
     let age = headers.get(header::AGE).and_then(|age| age.to_str().ok()?.parse().ok()).unwrap_or(0);
     lifetime.saturating_sub(Duration::from_secs(age)).clamp(SHORTEST, LONGEST)
 }

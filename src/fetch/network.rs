@@ -1,4 +1,4 @@
-//! Names and connections, as a dependency. Knows nothing of which addresses are allowed, and of TLS.
+//! Names and connections, as a dependency. Accepts any address.
 
 use std::{
     io,
@@ -18,37 +18,36 @@ use tokio::{
 /// stays silent.
 const MAX_LOOKUPS: usize = 16;
 
-/// Names and connections. Implementations: the system's, the one with a proxy, and the doubles of tests.
+/// Names and connections. Implementations: the system's, the one with a proxy, and doubles for tests.
 #[async_trait]
 pub trait Network: Send + Sync {
     /// The addresses of a host name.
     async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>>;
 
-    /// The addresses of a host that no stranger chose: names of strangers that nobody answers do not delay it.
+    /// The addresses of a host that no stranger chose: unanswered look-ups for strangers do not delay it.
     async fn resolve_known(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         self.resolve(host).await
     }
 
-    /// A connection to this very address.
+    /// A connection to exactly this address.
     async fn connect(&self, address: SocketAddr) -> io::Result<Box<dyn NetworkStream>>;
 
-    /// A connection to a host whose name is looked up on the way.
+    /// A connection to a host by name, which is looked up by the proxy.
     async fn connect_by_name(&self, _host: &str, _port: u16) -> io::Result<Box<dyn NetworkStream>> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// False if nothing can be sent to this address from here. Nothing is sent to find out.
+    /// False if this address is unreachable from here. Sends nothing to find out.
     fn has_route(&self, _address: SocketAddr) -> bool {
         true
     }
 }
 
-/// A connection.
 pub trait NetworkStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> NetworkStream for S {}
 
-/// The network of the system. It reads no proxies from the environment.
+/// The network of the system. Ignores proxies in the environment.
 pub struct SystemNetwork {
     lookups: Arc<Semaphore>,
     known_lookups: Arc<Semaphore>,
@@ -79,7 +78,7 @@ impl Network for SystemNetwork {
 
     fn has_route(&self, address: SocketAddr) -> bool {
         let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        // chooses a route, and sends nothing
+        // only selects a route; nothing is sent
         std::net::UdpSocket::bind((any, 0)).and_then(|socket| socket.connect(address)).is_ok()
     }
 }

@@ -1,5 +1,4 @@
-//! HTTP client for URLs that the operator, or the person who runs this program, chose: without the guard. Knows nothing of
-//! the requests.
+//! HTTP client for URLs that the operator, or the person who runs this program, chose: without the guard.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -38,17 +37,17 @@ pub struct OpenBounds {
 // === impl OpenClient ===
 
 impl OpenClient {
-    /// A client with these settings, and the proxies of `environment` if they name none. It trusts the authorities of the
-    /// system too; on a machine without any it is refused only what shows a certificate.
+    /// A client with these settings, and the proxies of `environment` if they name none. It also trusts the authorities
+    /// of the system; on a machine without any, only servers that present a certificate are refused.
     ///
     /// # Errors
     ///
-    /// If TLS cannot be set up, or a proxy is no URL.
+    /// If TLS cannot be set up, or a proxy is not a URL.
     pub fn new(network: &NetworkSpec, environment: &BTreeMap<String, String>) -> Result<Self, ClientError> {
         Ok(Self(ServerConnector::of_server(network, environment)?))
     }
 
-    /// A client that uses no proxy.
+    /// A client without a proxy.
     ///
     /// # Errors
     ///
@@ -57,7 +56,7 @@ impl OpenClient {
         Self::new(&NetworkSpec { proxy: Some(ProxyChoice::Direct), ..NetworkSpec::default() }, &BTreeMap::new())
     }
 
-    /// The same with the settings of one server; without a proxy of its own, over those of this client.
+    /// The same with the settings of one server, which fall back to this client's proxies.
     ///
     /// # Errors
     ///
@@ -70,9 +69,9 @@ impl OpenClient {
     ///
     /// # Errors
     ///
-    /// As [`FetchError`] says.
+    /// See [`FetchError`].
     pub async fn send(&self, request: FetchRequest, bounds: OpenBounds) -> Result<Response<Bytes>, FetchError> {
-        // boxed: a caller's future need not hold a whole HTTP client
+        // boxed, so that a caller's future need not hold a whole HTTP client
         let exchange = Box::pin(self.exchange(request, bounds.body));
         timeout(bounds.deadline, exchange).await.map_err(|_| FetchError::TooSlow(bounds.deadline))?
     }
@@ -99,11 +98,11 @@ impl std::fmt::Debug for OpenClient {
     }
 }
 
-/// Sends a request over a stream that is open already.
+/// Sends a request over an open stream.
 ///
 /// # Errors
 ///
-/// As [`FetchError`] says.
+/// See [`FetchError`].
 pub async fn send_over(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     request: FetchRequest,
@@ -113,7 +112,7 @@ pub async fn send_over(
     timeout(bounds.deadline, exchange).await.map_err(|_| FetchError::TooSlow(bounds.deadline))?
 }
 
-/// The place that is connected to, with its port.
+/// The host to connect to, with its port.
 fn place(url: &Url) -> Result<Uri, FetchError> {
     let unusable = || FetchError::Unreachable("its URL names no host".to_owned());
     let port = url.port_or_known_default().filter(|_| matches!(url.scheme(), "http" | "https")).ok_or_else(unusable)?;

@@ -1,9 +1,8 @@
-//! Connections through a proxy of the operator, for networks that let nothing else out (`OA-47`). Knows nothing of which
-//! addresses are allowed.
+//! Connections through a proxy of the operator, for networks that block direct connections (`OA-47`).
 //!
-//! The proxy is asked for an address: what was resolved and checked is what is connected to, whatever the proxy would
-//! find under the name. It is asked for a name only where the operator has the proxy resolve names
-//! (`egress_proxy_resolves`). TLS goes through to the host.
+//! The proxy gets an address, so it connects to what was resolved and checked, even if it would resolve the name
+//! differently. It gets a name only where the operator lets the proxy resolve names (`egress_proxy_resolves`). TLS is
+//! end to end with the host.
 
 use std::{
     io,
@@ -25,13 +24,13 @@ use super::{
 };
 use crate::model::EgressProxy;
 
-/// Maximum time to connect to the proxy: less than to connect to the host, so that the failure is known as the proxy's.
+/// Maximum time to connect to the proxy: shorter than for the host, so that the failure is attributed to the proxy.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Maximum size of the head of the proxy's answer, in bytes.
 const MAX_HEAD: usize = 8 * 1024;
 
-/// A network in which public addresses are reached through a proxy. Others, such as this machine, are reached directly,
-/// where the rules of a request allow them at all.
+/// A network that reaches public addresses through a proxy. Other addresses, such as this machine, are reached
+/// directly, where the rules of a request allow them at all.
 pub struct ProxiedNetwork {
     proxy: EgressProxy,
     direct: Arc<dyn Network>,
@@ -111,11 +110,11 @@ impl Network for ProxiedNetwork {
     }
 }
 
-/// The status of the proxy's answer, of which nothing is left in the stream but what the host sends.
+/// The status of the proxy's answer. Afterwards the stream holds only what the host sends.
 async fn read_status(stream: &mut dyn NetworkStream) -> Result<u16, ProxyFailure> {
     let not_http = || ProxyFailure::NotHttp;
     let mut head = Vec::new();
-    // a byte at a time: what follows the head is the host's
+    // a byte at a time, since everything after the head is the host's
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() == MAX_HEAD {
             return Err(not_http());

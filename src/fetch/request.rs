@@ -1,10 +1,10 @@
-//! One request: method, URL, headers and body. Knows nothing of how it is sent.
+//! One request: method, URL, headers and body.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use url::{Url, form_urlencoded};
 
-/// A request. It says `Accept: application/json`, and carries no cookies.
+/// A request. It has `Accept: application/json`, and no cookies.
 #[derive(Debug, Clone)]
 pub struct FetchRequest {
     pub(super) method: Method,
@@ -41,7 +41,7 @@ impl FetchRequest {
         request.header(header::CONTENT_TYPE, HeaderValue::from_static(media_type))
     }
 
-    /// The request with one more header; it replaces one of this name.
+    /// The request with one more header, which replaces a header of the same name.
     #[must_use]
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);

@@ -1,4 +1,4 @@
-//! TLS toward other hosts: which authorities are trusted, and which certificate is shown. Knows nothing of connections.
+//! TLS toward other hosts: the trusted authorities, and the certificate to present.
 
 use std::{io, sync::Arc};
 
@@ -30,9 +30,9 @@ pub enum TlsSetupError {
     Pem(#[from] pem::Error),
 }
 
-/// The authorities of the system, and further certificates: each is an authority, and a pin if a server shows it itself. Those
-/// of the system, some hundred files, are read when the first certificate is checked: programs and plain HTTP need none, and a
-/// gateway starts without them.
+/// The system's authorities and further certificates: each is an authority, and also a pin if a server presents it
+/// itself. The system's, some hundred files, are read when the first certificate is checked: programs and plain HTTP do
+/// not need them, and a gateway starts without them.
 #[derive(Debug)]
 struct Authorities {
     further: Vec<CertificateDer<'static>>,
@@ -40,7 +40,7 @@ struct Authorities {
     verifier: Mutex<Option<Arc<Verifier>>>,
 }
 
-/// The time until which the certificate is valid that a server shows for a name that it is trusted under. No proxy is used.
+/// The end of the certificate that a server presents for a trusted name. No proxy is used.
 ///
 /// # Errors
 ///
@@ -54,7 +54,7 @@ pub async fn certificate_end(host: &str, port: u16) -> io::Result<Timestamp> {
     shown.and_then(end).ok_or_else(|| io::Error::other("it shows no certificate that can be read"))
 }
 
-/// TLS that trusts the authorities of the system and those of `network`, and shows its certificate to who asks.
+/// TLS that trusts the system's authorities and those in `network`, and presents its certificate on request.
 pub fn client_config(network: &NetworkSpec) -> Result<ClientConfig, TlsSetupError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let further = certificates(network.authorities.as_deref().unwrap_or_default())?;
@@ -85,7 +85,7 @@ fn end(certificate: &CertificateDer<'_>) -> Option<Timestamp> {
 impl Authorities {
     /// # Errors
     ///
-    /// If one of the further authorities cannot be read.
+    /// If one of the further authorities is unreadable.
     fn new(further: Vec<CertificateDer<'static>>, provider: Arc<CryptoProvider>) -> Result<Self, rustls::Error> {
         let mut readable = RootCertStore::empty();
         further.iter().try_for_each(|authority| readable.add(authority.clone()))?;
@@ -94,7 +94,7 @@ impl Authorities {
 
     /// # Errors
     ///
-    /// If there are no authorities: the certificate is refused, and they are looked for again at the next one.
+    /// If there are no authorities: the certificate is refused, and they are searched again for the next one.
     fn verifier(&self) -> Result<Arc<Verifier>, rustls::Error> {
         let mut loaded = self.verifier.lock();
         if let Some(verifier) = &*loaded {
@@ -126,7 +126,7 @@ impl ServerCertVerifier for Authorities {
             let verifier = self.verifier()?;
             return verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         }
-        // a pin: that the server has its key is proven by its signature, and nothing else counts
+        // a pin: the signature proves that the server has its key, and nothing else counts
         let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
         if end(end_entity).is_some_and(|end| end.as_seconds() < now) {
             tracing::warn!(server = %server_name.to_str(), "the certificate in the file of authorities, which the server shows, has expired");

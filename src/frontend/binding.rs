@@ -1,5 +1,4 @@
-//! Bindings of clients: bytes, status codes and headers on one side, messages on the other. No other module of the client
-//! side knows HTTP.
+//! Bindings of clients: bytes, status codes and headers on one side, messages on the other. HTTP stays in this module.
 
 mod channel;
 mod held_bytes;

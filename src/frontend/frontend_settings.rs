@@ -11,7 +11,6 @@ use crate::{
 /// Settings of the client side, mostly limits of what clients can make the gateway hold.
 #[derive(Debug, Clone)]
 pub struct FrontendSettings {
-    /// The configured limits.
     pub limits: Live<LimitsConfig>,
     /// Maximum number of client connections, from which the number of listens derives.
     pub connections: usize,
@@ -30,16 +29,16 @@ pub struct FrontendSettings {
     /// Maximum number of streams of one session that are kept for resumption; a further one drops the oldest that has
     /// ended.
     pub replay_streams: usize,
-    /// Time for which an ended stream is kept.
+    /// An ended stream is kept for this long.
     pub replay_for: Duration,
     /// Maximum number of standalone streams (GET) of one session; a further one closes the oldest.
     pub streams_per_session: usize,
     /// Maximum number of messages that wait for a standalone stream. A further one drops the oldest dispensable message;
     /// an open stream is then too slow, and is closed.
     pub queue: usize,
-    /// Maximum size in bytes of those of these messages that nobody asked for. One fits always.
+    /// Maximum size in bytes of the unsolicited ones among these messages. One message always fits.
     pub queue_bytes: usize,
-    /// Interval at which expired sessions are ended and `last_seen` is written.
+    /// Interval for ending expired sessions and writing `last_seen`.
     pub sweep_every: Duration,
 }
 

@@ -1,7 +1,6 @@
 //! Replay log: the message queue of a client's streams, and the last messages of each stream for resumption (2025-03-26
 //! to 2025-11-25, transports, *Resumability and Redelivery*). One buffer holds the answer to one call, or the messages
-//! of a session's standalone streams. A slow reader blocks no other. Knows nothing of transports and of the origin of
-//! messages.
+//! of a session's standalone streams. A slow reader does not block others.
 //!
 //! Of several open streams, only the newest gets messages (*Multiple Connections*: no message goes to two). Without an
 //! open stream, messages wait. A resumed stream replays only its own messages.
@@ -30,7 +29,7 @@ use crate::{
     },
 };
 
-/// A bounded queue of messages, and the log of those that were sent.
+/// A bounded queue of messages, with the log of messages already sent.
 #[derive(Debug)]
 pub(crate) struct ReplayBuffer {
     own: Weak<Self>,
@@ -48,7 +47,7 @@ pub(crate) enum Limits {
     Call(Bounds),
     /// The standalone streams of a session.
     Standalone {
-        /// Maximum of waiting messages; in bytes only of those that nobody asked for, and one fits always.
+        /// Maximum of waiting messages. The bytes count only unsolicited messages, and one always fits.
         waiting: Bounds,
         /// Maximum number of open streams; a further one closes the oldest.
         streams: usize,
@@ -76,7 +75,7 @@ pub(crate) struct ReplayReader {
     stream: u64,
     /// The connection of the stream.
     connection: u64,
-    /// The number of the last message that was sent, or counts as sent.
+    /// The number of the last sent message, or of one that counts as sent.
     after: u64,
 }
 
@@ -88,7 +87,7 @@ struct Inner {
     last_stream: u64,
     last_connection: u64,
     ended_at: Option<Instant>,
-    /// The newest of the sent messages that were given up for want of memory: a stream cannot be resumed before it.
+    /// The newest sent message that was dropped to free memory: a stream cannot be resumed before it.
     given_up: u64,
 }
 
@@ -99,7 +98,7 @@ enum ReadOutcome {
     End,
 }
 
-/// A shortage of a queue.
+/// What a queue is short of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shortage {
     Places,
@@ -115,13 +114,13 @@ impl ReplayBuffer {
         Arc::new_cyclic(|own| Self { own: Weak::clone(own), inner, changed, limits, account })
     }
 
-    /// Adds a message, for which the user pays.
+    /// Adds a message, charged to the user.
     pub(crate) fn push(&self, message: Message) {
         self.push_by(message, &self.account);
     }
 
-    /// Adds a message, for which `payer` pays: the server that wrote it, if nobody asked for it. Without memory for it, an
-    /// answer is replaced by an error, and anything else is dropped.
+    /// Adds a message, charged to `payer`: for an unsolicited message, the server that wrote it. If memory is short, an
+    /// answer becomes an error, and any other message is dropped.
     pub(crate) fn push_by(&self, message: Message, payer: &Account) {
         let mut inner = self.inner.lock();
         match self.limits {
@@ -149,7 +148,6 @@ impl ReplayBuffer {
         }
     }
 
-    /// Marks the end.
     pub(crate) fn finish(&self) {
         self.inner.lock().ended_at = Some(Instant::now());
         self.changed.notify_waiters();
@@ -244,7 +242,7 @@ impl ReplayBuffer {
 
 impl Holding for ReplayBuffer {
     fn give_up(&self, account: &Account, relief: Relief) {
-        // one that somebody uses at this moment is passed over
+        // a stream in use right now is skipped
         let Some(mut inner) = self.inner.try_lock() else { return };
         match relief {
             Relief::Replay => {
@@ -255,7 +253,7 @@ impl Holding for ReplayBuffer {
                 let dropped = inner.log.drop_paid(account, |message| !is_shed(message));
                 metrics::counter!("lockkeeper_frontend_messages_dropped_total").increment(dropped as u64);
             }
-            // a server does not cost its readers their streams
+            // a server must not cost its readers their streams
             Relief::Streams if matches!(account.holder(), Holder::Server(_)) => {
                 let dropped = inner.log.drop_paid(account, |_| false);
                 metrics::counter!("lockkeeper_frontend_messages_dropped_total").increment(dropped as u64);
@@ -283,7 +281,7 @@ impl Inner {
     /// notifications go, oldest first, and server requests together with their withdrawal. Open requests and answers
     /// are never dropped: other limits bound their number.
     fn push_to_call(&mut self, message: Message, bounds: Bounds, add: impl FnOnce(&mut ReplayLog, Message)) {
-        // the last message ends the stream: no need to disconnect
+        // the last message ends the stream, so it need not be disconnected
         let cuts = !matches!(message, Message::Response { .. });
         add(&mut self.log, message);
         while self.log.exceeds(bounds) && (self.log.forget_first() || self.drop_waiting(may_be_dropped)) {}
@@ -293,8 +291,8 @@ impl Inner {
         while self.log.is_behind(bounds) && (self.drop_waiting(is_shed) || self.drop_withdrawn()) {}
     }
 
-    /// Makes room for a message of the standalone streams. A `list_changed`, and an update of the same resource, replaces
-    /// one that still waits.
+    /// Makes room for a message of the standalone streams. A `list_changed`, and an update of the same resource,
+    /// replaces a waiting one.
     fn make_room(&mut self, message: &Message, max: Bounds, overflow: Overflow) {
         if coalesces(message) {
             self.log.retain_waiting(|waiting| waiting != message);
@@ -315,7 +313,7 @@ impl Inner {
         }
     }
 
-    /// The shortage in the way of another message, if there is one.
+    /// The limit that keeps another message out, if any.
     fn shortage(&self, message: &Message, max: Bounds) -> Option<Shortage> {
         let waiting = self.log.waiting();
         if waiting.messages >= max.messages {
@@ -329,7 +327,7 @@ impl Inner {
         (unasked > 0 && unasked + length > max.bytes).then_some(Shortage::Bytes)
     }
 
-    /// Drops the oldest waiting message that is `dispensable`; `false` if there is none.
+    /// Drops the oldest waiting message that is `dispensable`; `false` if none is.
     fn drop_waiting(&mut self, dispensable: impl Fn(&Message) -> bool) -> bool {
         let Some(at) = self.log.find_waiting(dispensable) else { return false };
         self.log.remove(at);
@@ -337,7 +335,7 @@ impl Inner {
         true
     }
 
-    /// Drops a withdrawn server request with its withdrawal; `false` if there is none.
+    /// Drops a withdrawn server request with its withdrawal; `false` if there was none.
     fn drop_withdrawn(&mut self) -> bool {
         let withdrawn = self.log.find_map(|message| {
             let id = withdrawn(message)?;
@@ -371,7 +369,7 @@ impl ReplayReader {
         self.stream
     }
 
-    /// The number of the last message that was sent, or counts as sent.
+    /// The number of the last sent message, or of one that counts as sent.
     pub(crate) const fn after(&self) -> u64 {
         self.after
     }
@@ -409,12 +407,12 @@ fn withdrawn(message: &Message) -> Option<RequestId> {
     RequestId::read(&id.into())
 }
 
-/// True for a message that a slow client can miss: a later one supersedes it.
+/// True for a message that a slow client can miss, since a later one supersedes it.
 fn may_be_dropped(message: &Message) -> bool {
     matches!(message, Message::Notification { method: Method::Progress | Method::LoggingMessage, .. })
 }
 
-/// True for a message that is no answer.
+/// True for a message that is not an answer.
 fn is_unasked(message: &Message) -> bool {
     !matches!(message, Message::Response { .. })
 }

@@ -1,6 +1,5 @@
-//! The number of each user's running requests, through any app, with sessions and without, and the recent clients without
-//! sessions. Requests of different users share only a read of the table; those of one user share counters. Knows nothing
-//! of how a request is served.
+//! The number of each user's running requests, through any app, with sessions and without, and the recent clients
+//! without sessions. Requests of different users share only a read of the table; requests of one user share counters.
 
 mod recent_clients;
 
@@ -27,9 +26,8 @@ use crate::{
 /// Kinds of requests with separate limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKind {
-    /// A call.
     Call,
-    /// Open `subscriptions/listen`.
+    /// Open `subscriptions/listen` requests.
     Listen,
 }
 
@@ -45,7 +43,7 @@ pub(crate) struct StatelessRequests {
     users: Arc<FrontendUsers>,
     /// The observer of each listen that ended.
     pub(super) observer: RequesterObserver,
-    /// The number of the last request, which identifies it at the backends.
+    /// The number of the last request, which identifies requests at the backends.
     last: AtomicU64,
     /// Ends all requests when the gateway stops.
     pub(super) closed: CancellationToken,
@@ -67,15 +65,14 @@ struct RequestCounters {
 #[derive(Debug)]
 struct RequestBound {
     each: (&'static str, usize),
-    /// The same for all users together, and their number; `None` if only each user is limited.
+    /// The same for all users together, with their number; `None` if only each user is limited.
     all: Option<(&'static str, usize)>,
 }
 
-/// One user.
 #[derive(Debug)]
 pub(crate) struct User {
     shared: Arc<RequestCounters>,
-    /// The account that pays for what waits for this user.
+    /// The account that pays for this user's queued data.
     pub(super) account: Account,
     /// Running calls, through any app, with sessions and without.
     calls: AtomicUsize,
@@ -93,7 +90,6 @@ pub(super) struct RequestPermit {
 // === impl StatelessRequests ===
 
 impl StatelessRequests {
-    /// No requests yet.
     pub(crate) fn new(settings: &FrontendSettings, budget: MemoryBudget, observer: RequesterObserver) -> Self {
         Self {
             users: Arc::new(FrontendUsers::new(settings, budget)),
@@ -130,7 +126,7 @@ impl StatelessRequests {
         });
     }
 
-    /// Forgets the clients of a user who is gone.
+    /// Forgets the clients of a removed user.
     pub(crate) fn forget_user(&self, user: &UserId) {
         let shared = &self.users.shared;
         self.users.users.remove_if(user, |_, user| {
@@ -146,7 +142,6 @@ impl StatelessRequests {
         self.status_among(&users, now)
     }
 
-    /// Those of one user.
     pub(crate) fn status_of(&self, user: &UserId, now: Timestamp) -> Vec<SessionStatus> {
         let user = self.users.users.get(user).map(|user| Arc::clone(&user));
         self.status_among(user.as_slice(), now)
@@ -159,7 +154,6 @@ impl StatelessRequests {
         all.into_iter().map(|(_, status)| status).collect()
     }
 
-    /// Ends all requests.
     pub(crate) fn close(&self) {
         self.closed.cancel();
     }
@@ -190,7 +184,7 @@ impl User {
         Self { shared, account, calls: none(), listens: none(), clients: RecentClients::default() }
     }
 
-    /// Records a request of this caller, who is this user, and returns its client.
+    /// Records a request of this caller, which is this user, and returns its client.
     pub(super) fn note(
         &self,
         caller: &Caller,
@@ -271,7 +265,7 @@ impl fmt::Debug for StatelessRequests {
     }
 }
 
-/// Counts one more, if `max` allows it.
+/// Counts one more, up to `max`.
 fn try_add(count: &AtomicUsize, max: usize) -> bool {
     if count.fetch_add(1, Ordering::AcqRel) < max {
         return true;

@@ -1,5 +1,4 @@
-//! Server requests that wait for the client of one session: ids, answers, timeouts. Knows nothing of how they reach the
-//! client.
+//! Server requests that wait for the client of one session: ids, answers, timeouts.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -30,10 +29,10 @@ const MAX_PROGRESS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct OpenRequests {
     inner: Mutex<Inner>,
-    /// Distinguishes ids of this process from those of earlier ones.
+    /// Distinguishes ids of this process from ids of earlier processes.
     prefix: String,
     max: usize,
-    /// With the maximum wait for an answer.
+    /// Include the maximum wait for an answer.
     limits: Live<LimitsConfig>,
 }
 
@@ -41,20 +40,18 @@ pub(crate) struct OpenRequests {
 pub(crate) struct OutgoingRequest {
     /// Its id toward the client.
     pub(crate) id: RequestId,
-    /// Its method.
     pub(crate) method: Method,
     /// Its parameters, with a progress token of the gateway if there was one.
     pub(crate) params: Payload,
-    /// Waits for the answer and forwards it. An answer after this is dropped is counted and ignored.
+    /// Waits for the answer and forwards it. Once this is dropped, an answer is counted and ignored.
     pub(crate) wait: BoxFuture<'static, RequestEnd>,
 }
 
 /// End of the wait for an answer.
 #[derive(Debug)]
 pub(crate) enum RequestEnd {
-    /// The client answered.
     Answered(RequestId),
-    /// The client answered, and has to be asked again.
+    /// The client's answer is invalid, so the client is asked again.
     AskAgain(RequestId, Box<PendingRequest>),
     /// The server withdrew the request.
     Withdrawn(RequestId),
@@ -77,7 +74,7 @@ struct OpenRequest {
     token: Option<Bytes>,
 }
 
-/// Removes a request at the end of the wait, whichever.
+/// Removes a request when its wait ends, for any reason.
 struct OpenRequestGuard {
     requests: Arc<OpenRequests>,
     id: RequestId,

@@ -1,8 +1,7 @@
-//! One MCP session of a client with a handshake: its state, and the calls that run in it. Knows nothing of transports, of
-//! replies and of the table of sessions.
+//! One MCP session of a client with a handshake: its state, and the calls that run in it.
 //!
-//! Ids of calls need not be unique: some clients give every request the same one (design rule 1). Answers are never looked
-//! up by id; ids serve to cancel alone.
+//! Ids of calls need not be unique: some clients give every request the same one (design rule 1). Answers are never
+//! looked up by id; ids serve only to cancel.
 
 mod call_requests;
 mod changes_in_calls;
@@ -45,15 +44,14 @@ use crate::{
 pub(crate) struct Session {
     /// Its id toward the client.
     pub(crate) id: SessionId,
-    /// The address at which it was opened: the only one at which it can be used.
+    /// The address it was opened at, and the only address it can be used at.
     pub(crate) address: SessionAddress,
     /// The caller that opened it.
     pub(crate) owner: Arc<Caller>,
-    /// The time at which it was opened.
+    /// Time of its opening.
     pub(crate) created: Timestamp,
     /// The user of its owner, whose calls are counted.
     pub(crate) user: Arc<User>,
-    /// The calls that run.
     pub(crate) calls: Arc<RunningCalls>,
     /// The servers' requests that wait for its client.
     pub(crate) requests: Arc<OpenRequests>,
@@ -61,25 +59,24 @@ pub(crate) struct Session {
     pub(crate) queue: Arc<ReplayBuffer>,
     /// Cancelled when the session ends.
     pub(crate) ended: CancellationToken,
-    /// The answers that it streams.
     pub(crate) answers: AnswerStreams,
     /// The caller whose listen is open, and the token that ends it.
     pub(crate) listen: Mutex<Option<(Arc<Caller>, CancellationToken)>>,
-    /// Of a session that is an HTTP connection, the lease of the newest credential that its client has sent.
+    /// If the session is an HTTP connection: the lease of the newest credential sent by its client.
     pub(crate) lease: watch::Sender<Option<StreamLease>>,
     /// Counts the calls of such a session whose answers are not in the queue yet.
     pub(crate) deliveries: TaskTracker,
     client: OnceLock<(Arc<ClientInfo>, Profile)>,
-    /// Set once it was looked for among those that its caller had before.
+    /// Set once it was compared with the caller's earlier connections.
     pub(crate) recognized: OnceCell<()>,
-    /// The client, if it came back without saying who it is.
+    /// The client, if it returned without introducing itself.
     presumed: OnceLock<(Arc<ClientInfo>, Profile)>,
     initialized: AtomicBool,
     level: watch::Sender<Option<Level>>,
-    /// Woken when the session's listen has brought a new level to its servers.
+    /// Woken when the session's listen has passed a new level to its servers.
     level_noticed: Notify,
     subscriptions: Mutex<SessionSubscriptions>,
-    /// Set if it was found in the store, and its servers have yet to get its settings.
+    /// Set if it was found in the store, and its settings have not yet reached its servers.
     restored: AtomicBool,
     /// Set once the store may have its row.
     stored: AtomicBool,
@@ -91,13 +88,9 @@ pub(crate) struct Session {
 /// The origin of a session.
 #[derive(Debug)]
 pub(crate) struct SessionOrigin {
-    /// Its id.
     pub(crate) id: SessionId,
-    /// The address.
     pub(crate) address: SessionAddress,
-    /// The caller.
     pub(crate) owner: Arc<Caller>,
-    /// The time.
     pub(crate) created: Timestamp,
 }
 
@@ -106,24 +99,20 @@ pub(crate) struct SessionOrigin {
 pub(crate) struct SessionParts {
     /// The user of its owner.
     pub(crate) user: Arc<User>,
-    /// Its calls.
     pub(crate) calls: Arc<RunningCalls>,
     /// The servers' requests that wait for its client.
     pub(crate) requests: Arc<OpenRequests>,
-    /// Its queue.
     pub(crate) queue: Arc<ReplayBuffer>,
-    /// The answers that it streams.
     pub(crate) answers: AnswerStreams,
     /// Cancelled when it ends.
     pub(crate) ended: CancellationToken,
 }
 
-/// The calls that run in one session, or on one connection. Their number is counted with their user
-/// (`request_limits`).
+/// The running calls of one session or connection. `request_limits` counts them for their user.
 #[derive(Debug)]
 pub(crate) struct RunningCalls {
     list: Mutex<CallList>,
-    /// Cancelled when no call may begin any more.
+    /// Cancelled when no more calls may begin.
     ended: CancellationToken,
 }
 
@@ -136,7 +125,7 @@ pub(crate) struct CallGuard {
 
 #[derive(Debug, Default)]
 struct CallList {
-    /// By their serial numbers.
+    /// Ordered by serial number.
     running: Vec<ListedCall>,
     last: u64,
 }
@@ -145,7 +134,7 @@ struct CallList {
 #[derive(Debug)]
 struct ListedCall {
     serial: u64,
-    /// The id by which the client cancels it, and the reason for its server.
+    /// The id by which the client cancelled it, and the reason for its server.
     cancelled_by: Option<(RequestId, CancelReason)>,
     cancelled: bool,
     waker: Option<Waker>,
@@ -154,7 +143,7 @@ struct ListedCall {
 // === impl Session ===
 
 impl Session {
-    /// A session without client, as HTTP+SSE opens it.
+    /// A session without a client yet, as HTTP+SSE opens it.
     pub(crate) fn new(origin: SessionOrigin, parts: SessionParts) -> Self {
         Self {
             id: origin.id,
@@ -185,8 +174,8 @@ impl Session {
         }
     }
 
-    /// Sets the client that sends `initialize`; `false` if it is another than the one before, or has its answer already. What
-    /// was presumed of it, and its settings, are forgotten.
+    /// Sets the client that sends `initialize`; `false` if it is not the earlier one, or already has its answer.
+    /// Presumed facts and settings are forgotten.
     pub(crate) fn introduce(&self, client: &ClientInfo, settings: &FrontendSettings) -> bool {
         let mut is_new = false;
         let (known, _) = self.client.get_or_init(|| {
@@ -201,13 +190,13 @@ impl Session {
         is_new || (**known == *client && !self.is_initialized())
     }
 
-    /// Sets the client of a session that is found in the store.
+    /// Sets the client of a session found in the store.
     pub(crate) fn set_client(&self, client: ClientInfo, settings: &FrontendSettings) {
         let profile = settings.profile(&client);
         let _ = self.client.set((Arc::new(client), profile));
     }
 
-    /// Sets what is known of a client that comes back, and takes the handshake for done. It may still send `initialize`.
+    /// Sets what is known of a returning client, and skips the handshake. The client may still send `initialize`.
     pub(crate) fn presume(&self, client: ClientInfo, settings: &FrontendSettings) {
         let profile = settings.profile(&client);
         if self.presumed.set((Arc::new(client), profile)).is_ok() {
@@ -215,12 +204,12 @@ impl Session {
         }
     }
 
-    /// The client, once it has sent `initialize` or is known otherwise.
+    /// The client, once it has sent `initialize` or is recognized.
     pub(crate) fn client(&self) -> Option<&Arc<ClientInfo>> {
         self.said_or_presumed().map(|(client, _)| client)
     }
 
-    /// The fate of members that the client's version does not define.
+    /// Treatment of members that the client's version does not define.
     pub(crate) fn profile(&self) -> Profile {
         self.said_or_presumed().map_or_else(Profile::default, |(_, profile)| *profile)
     }
@@ -250,8 +239,8 @@ impl Session {
         self.restored.load(Ordering::Acquire) && self.restored.swap(false, Ordering::AcqRel)
     }
 
-    /// Notes that the store gets its row. Called before the row is written, so that a later end of the session deletes
-    /// it.
+    /// Notes that its row is about to be stored. Called before the row is written, so that a later end of the session
+    /// deletes it.
     pub(crate) fn set_stored(&self) {
         self.stored.store(true, Ordering::SeqCst);
     }
@@ -261,7 +250,6 @@ impl Session {
         self.stored.load(Ordering::SeqCst)
     }
 
-    /// Notes activity.
     pub(crate) fn touch(&self, now: Timestamp) {
         if self.last_seen.swap(now.as_millis(), Ordering::AcqRel) != now.as_millis() {
             self.changed.store(true, Ordering::Release);
@@ -297,12 +285,12 @@ impl Session {
 // === impl RunningCalls ===
 
 impl RunningCalls {
-    /// No calls yet. A call that begins after `ended` is cancelled at once.
+    /// No calls yet. A call begun after `ended` is cancelled at once.
     pub(crate) fn new(ended: CancellationToken) -> Arc<Self> {
         Arc::new(Self { list: Mutex::default(), ended })
     }
 
-    /// Lists a call; one without an id cannot be cancelled by the client.
+    /// Lists a call; without an id, the client cannot cancel it.
     pub(crate) fn begin(self: &Arc<Self>, cancelled_by: Option<(RequestId, CancelReason)>) -> CallGuard {
         let mut list = self.list.lock();
         list.last += 1;
@@ -333,7 +321,7 @@ impl RunningCalls {
         }
     }
 
-    /// Cancels the call that the parameters of `notifications/cancelled` name.
+    /// Cancels the call named by the parameters of `notifications/cancelled`.
     pub(crate) fn cancel_named(&self, params: &Bytes) {
         let Some(params) = Object::parse(params) else { return };
         let id = params.get("requestId").map(|id| Bytes::copy_from_slice(id.as_bytes()));

@@ -1,12 +1,12 @@
-//! Table of sessions: owners, limits and ends (design rule 9). Knows nothing of HTTP.
+//! Table of sessions: owners, limits and ends (design rule 9).
 //!
-//! Sessions of Streamable HTTP have a row in the store and survive the process: one that is not in memory is looked up
-//! there once. Those of HTTP+SSE are their connection. Their rows stay when they end, so that their clients are known when
-//! they come back. A start and an end are written at once, activity by the sweep.
+//! Sessions of Streamable HTTP have a row in the store and survive the process: a session not in memory is looked up
+//! there once. A session of HTTP+SSE is its connection; its row stays after its end, so that its client is recognized
+//! when it comes back. A start and an end are written at once, activity by the sweep.
 //!
-//! A session that ended never comes back. It is marked as ended before it leaves the memory, and the mark stays until its
-//! row is deleted. A look-up reads the mark after it has the permit of its caller and before it reads the row; only the
-//! owner of a session takes it into memory, and has one permit. No lock but that permit is held while the store is read.
+//! A session that ended never comes back. It is marked as ended before it leaves the memory, and the mark stays until
+//! its row is deleted. A look-up reads the mark after getting its caller's permit and before reading the row; only the
+//! owner of a session takes it into memory, and has one permit. Only that permit is held while the store is read.
 
 mod ends;
 mod error;
@@ -47,9 +47,8 @@ use crate::{
 /// The dependencies of the client side.
 #[derive(Clone)]
 pub struct Deps {
-    /// The store, in which sessions outlive the process.
+    /// The store, which keeps sessions across restarts.
     pub storage: Storage,
-    /// The time.
     pub clock: Arc<dyn Clock>,
     /// Randomness for session ids.
     pub random: Arc<dyn Random>,
@@ -57,9 +56,8 @@ pub struct Deps {
     pub observer: RequesterObserver,
     /// The memory budget of the process.
     pub budget: MemoryBudget,
-    /// This replica.
     pub replica: ReplicaNumber,
-    /// Open while this replica owns what it has.
+    /// Open while this replica owns its sessions.
     pub fence: Fence,
 }
 
@@ -70,18 +68,17 @@ pub(crate) struct Sessions {
     users: Arc<FrontendUsers>,
     deps: Deps,
     settings: FrontendSettings,
-    /// Ends everything that runs, when the gateway does.
+    /// Ends everything running when the gateway stops.
     closed: CancellationToken,
     rows: Rows,
     lookups: Lookups,
-    /// Their tasks.
     pub(crate) tasks: Arc<UnfinishedTasks>,
 }
 
 // === impl Sessions ===
 
 impl Sessions {
-    /// No sessions in memory yet. Their calls count as those of `users`. What is written to the store is written on tasks of
+    /// No sessions in memory yet. Their calls count toward the limits of `users`. Writes to the store run on tasks of
     /// `tracker`.
     pub(crate) fn new(deps: Deps, settings: FrontendSettings, users: Arc<FrontendUsers>, tracker: TaskTracker) -> Self {
         let (table, closed) = (SessionTable::default(), CancellationToken::new());
@@ -90,8 +87,8 @@ impl Sessions {
         Self { table, users, deps, settings, closed, rows, lookups, tasks: Arc::default() }
     }
 
-    /// Opens a session. If the user has as many as allowed, the user's own session that was idle longest is ended to make room;
-    /// if the gateway has, one of the user who has the most.
+    /// Opens a session. If the user has as many as allowed, the user's own longest idle session is ended to make room;
+    /// if the gateway has, a session of the user with the most.
     pub(crate) async fn open(&self, address: SessionAddress, owner: Arc<Caller>) -> Result<Arc<Session>, LimitReached> {
         self.open_on(self.queue(address.binding, &owner), address, owner).await
     }
@@ -138,7 +135,7 @@ impl Sessions {
         }
     }
 
-    /// The session `id` of Streamable HTTP, if it was opened at `endpoint` by this caller.
+    /// The session `id` of Streamable HTTP, if this caller opened it at `endpoint`.
     pub(crate) async fn find(
         &self,
         id: &str,
@@ -155,13 +152,13 @@ impl Sessions {
         self.check(session, caller)
     }
 
-    /// The session `id` whose HTTP+SSE connection is open, if it was opened by this caller.
+    /// The session `id` with an open HTTP+SSE connection, if this caller opened it.
     pub(crate) fn find_connected(&self, id: &str, caller: &Caller) -> Result<Arc<Session>, LookupError> {
         let session = self.in_memory(id).filter(|session| session.is_connection()).ok_or(LookupError::Unknown)?;
         self.check(session, caller)
     }
 
-    /// The session `id` if it is in memory and was opened by this caller. It does not count as used.
+    /// The session `id`, if it is in memory and this caller opened it. Does not count as a use.
     pub(crate) fn held(&self, id: &str, caller: &Caller) -> Option<Arc<Session>> {
         self.in_memory(id).filter(|session| session.owner.owns_the_same_as(caller))
     }
@@ -171,7 +168,6 @@ impl Sessions {
         self.status_among(self.table.all())
     }
 
-    /// Those of one user.
     pub(crate) fn status_of(&self, user: &UserId) -> Vec<SessionStatus> {
         self.status_among(self.table.of_user(user))
     }
@@ -198,7 +194,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Takes a session into memory; the one that makes room for it is ended.
+    /// Takes a session into memory, and ends the session that makes room for it.
     async fn admit(&self, session: &Arc<Session>) -> Result<(), LimitReached> {
         let evicted =
             self.table.insert(session, &self.settings.limits.get(), |evicted| self.before_removal(evicted))?;
@@ -210,8 +206,8 @@ impl Sessions {
         Ok(())
     }
 
-    /// Looks the session up in the store, and takes it into memory unless it is idle for too long. One that is not there, or
-    /// not this caller's, costs one read.
+    /// Looks the session up in the store, and takes it into memory unless it is idle for too long. A missing session,
+    /// or another caller's, costs one read.
     async fn restore(&self, id: &str, endpoint: &Endpoint, caller: &Caller) -> Result<Arc<Session>, LookupError> {
         let permit = self.lookups.permit(&caller.user).await.ok_or(LookupError::TooManyLookups)?;
         if let Some(session) = self.in_memory(id) {
@@ -243,7 +239,7 @@ impl Sessions {
 
     async fn row(&self, digest: &Digest) -> Result<Option<McpSession>, LookupError> {
         match self.deps.storage.mcp_sessions().lookup(digest).await {
-            // nobody can go on with it
+            // it can never be used again
             Err(error @ StorageError::Inconsistent { .. }) => {
                 tracing::error!(%error, "the row of a session cannot be read: the session counts as ended");
                 Ok(None)
@@ -252,7 +248,7 @@ impl Sessions {
         }
     }
 
-    /// The row, once this replica has the session: it succeeds the one that had it if that is gone.
+    /// The row, once this replica has the session. It takes over from a replica that is gone.
     async fn owned(&self, row: McpSession) -> Result<McpSession, LookupError> {
         let replica = self.deps.replica;
         if row.owner == replica {
@@ -261,7 +257,7 @@ impl Sessions {
         let succeeded = self.deps.storage.mcp_sessions().succeed(&row.digest, row.owner, replica).await;
         metrics::counter!("lockkeeper_sessions_succeeded_total")
             .increment(u64::from(succeeded.map_err(|error| unavailable(&error))?));
-        // the owner may have written until it was gone, or another may have been first
+        // the owner may have written until its end, or another replica may have come first
         match self.row(&row.digest).await?.ok_or(LookupError::Unknown)? {
             row if row.owner == replica => Ok(row),
             row => Err(LookupError::Elsewhere(row.owner)),
@@ -290,7 +286,7 @@ impl Sessions {
     }
 }
 
-/// The bounds of the queue of a session: one that is its connection has one stream, which cannot be resumed.
+/// The bounds of a session's queue. A session that is its connection has a single stream, which cannot be resumed.
 fn limits(settings: &FrontendSettings, binding: Binding) -> Limits {
     let waiting = Bounds { messages: settings.queue, bytes: settings.queue_bytes };
     if binding.is_connection() {

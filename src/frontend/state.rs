@@ -1,4 +1,4 @@
-//! State that all bindings share, and the sender of a message. Knows nothing of how a client is served.
+//! State that all bindings share, and the sender of a message.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -22,11 +22,9 @@ use crate::{
 pub(crate) struct FrontendState {
     /// Servers at the endpoints.
     pub(crate) routes: ArcSwap<Routes>,
-    /// Settings.
     pub(crate) settings: FrontendSettings,
     /// Sessions of legacy clients.
     pub(crate) sessions: Sessions,
-    /// Wall-clock time.
     pub(crate) clock: Arc<dyn Clock>,
     /// Requests of clients without sessions.
     pub(crate) requests: StatelessRequests,
@@ -34,13 +32,12 @@ pub(crate) struct FrontendState {
     pub(crate) tracker: TaskTracker,
     /// Cancelled when all streams have to end.
     pub(crate) drained: CancellationToken,
-    /// This replica.
     pub(crate) replica: ReplicaNumber,
-    /// Open while it owns what it has: passed by what the listener does not see as answers.
+    /// Open while this replica owns its sessions. Checked for messages that the listener does not see as answers.
     pub(crate) fence: Fence,
 }
 
-/// The sender of a message, and the endpoint that it was sent to.
+/// The sender of a message, and its endpoint.
 #[derive(Clone)]
 pub(crate) struct Sender {
     /// The caller, and the lifetime of its credential.
@@ -56,7 +53,7 @@ pub(crate) struct Sender {
 pub struct Routes {
     /// At `/mcp` and `/sse`.
     pub merged: Arc<EndpointServers>,
-    /// At `/mcp/{backend}` and `/sse/{backend}`, and at those of groups.
+    /// At `/mcp/{backend}` and `/sse/{backend}`, and at the endpoints of groups.
     pub backends: BTreeMap<BackendId, Arc<EndpointServers>>,
 }
 
@@ -75,7 +72,6 @@ pub struct EndpointServers {
 pub enum BehindEndpoint {
     /// One, under its own names.
     One,
-    /// Many, merged.
     Many,
 }
 
@@ -102,12 +98,12 @@ impl FrontendState {
 }
 
 impl FrontendState {
-    /// The body of a request, for another replica that may have to answer it; `None` if there are no others.
+    /// The body of a request, kept for another replica that may have to answer it; `None` without other replicas.
     pub(crate) fn kept(&self, body: &Bytes) -> Option<Bytes> {
         self.has_others().then(|| body.clone())
     }
 
-    /// True if this is one of several replicas.
+    /// True if there are other replicas.
     pub(crate) fn has_others(&self) -> bool {
         self.replica != ReplicaNumber::SOLE
     }

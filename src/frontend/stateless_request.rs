@@ -1,5 +1,5 @@
 //! One request of a client without a session (2026-07-28): its permit, and the messages of its answer. Closing the
-//! answer cancels the request. Knows nothing of transports and of suspended calls.
+//! answer cancels the request.
 
 mod discover;
 mod envelope;
@@ -41,11 +41,9 @@ pub(crate) type RequestMessages = OffWorker<Pin<Box<dyn Stream<Item = Message> +
 pub(crate) struct StatelessRequest<'a> {
     /// The servers, and the limits of the users.
     pub(crate) state: &'a FrontendState,
-    /// The client.
     pub(crate) sender: &'a Sender,
     /// The id that the response carries.
     pub(crate) id: RequestId,
-    /// The method.
     pub(crate) method: Method,
     /// The client's description of itself.
     pub(crate) envelope: RequestEnvelope,
@@ -70,7 +68,7 @@ impl StatelessRequest<'_> {
     ///
     /// # Errors
     ///
-    /// `-32603` if the user has too many requests running, or listens open; those of [`Filter::read`].
+    /// `-32603` if the user has too many running requests or open listens; the errors of [`Filter::read`].
     pub(crate) fn serve(self, params: IndexedJson) -> Result<StatelessReply, ErrorObject> {
         let requests = &self.state.requests;
         let caller = &self.sender.admission.caller;

@@ -1,5 +1,5 @@
-//! The tasks of clients with sessions that run at servers of this replica, or whose results nobody has fetched yet: a replica
-//! that is about to stop keeps their sessions for a while. Knows nothing of who may see a task.
+//! Tasks of clients with sessions that run at servers of this replica, or whose results are not fetched yet: a replica
+//! about to stop keeps their sessions for a while.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -16,17 +16,17 @@ use crate::{
     support::Digest,
 };
 
-/// Maximum number of tasks of one session that are known; the oldest are forgotten.
+/// Maximum number of remembered tasks of one session; beyond it the oldest are forgotten.
 const MAX_UNFINISHED: usize = 1_000;
-/// Time for which the result of a task that has ended is expected to be fetched.
+/// A finished task's result is expected to be fetched within this time.
 const FETCHED_WITHIN: Duration = Duration::from_secs(10);
-/// Time for which a task without a lifetime is known.
+/// A task without a lifetime is remembered for this long.
 const LIFETIME: Duration = Duration::from_hours(24);
 
 /// The tasks of all sessions.
 #[derive(Debug, Default)]
 pub(crate) struct UnfinishedTasks {
-    /// By session and the SHA-256 of the id, with the time until which they are known.
+    /// By session and the SHA-256 of the id, with the time until which they are remembered.
     sessions: Mutex<HashMap<SessionId, LinkedHashMap<Digest, Instant>>>,
     changed: Notify,
 }
@@ -34,7 +34,7 @@ pub(crate) struct UnfinishedTasks {
 // === impl UnfinishedTasks ===
 
 impl UnfinishedTasks {
-    /// The reply to a call of this session, of which the registry learns what it says of tasks.
+    /// The reply to a call of this session, which the registry reads for news of tasks.
     pub(crate) fn watch(self: &Arc<Self>, session: &SessionId, call: (Method, Payload), reply: Reply) -> Reply {
         let (registry, session) = (Arc::clone(self), session.clone());
         reply.map(move |event| {
@@ -45,12 +45,12 @@ impl UnfinishedTasks {
         })
     }
 
-    /// True for a method whose replies say something of tasks.
+    /// True for a method whose replies may mention tasks.
     pub(crate) const fn concerns(method: &Method) -> bool {
         matches!(method, Method::ToolsCall | Method::TasksGet | Method::TasksCancel | Method::TasksResult)
     }
 
-    /// Notes what a reply to a call of this session says of a task.
+    /// Notes the news of a task in the reply to a call of this session.
     fn note(&self, session: &SessionId, (method, params): (&Method, &Payload), outcome: &Outcome) {
         match (method, outcome) {
             (Method::ToolsCall, Outcome::Complete(result)) => {
@@ -65,7 +65,7 @@ impl UnfinishedTasks {
                 }
             }
             (Method::TasksResult, Outcome::Complete(_)) => self.remove_named(session, params),
-            // the task is over, or nobody knows it
+            // the task is over or unknown
             (Method::TasksResult | Method::TasksGet, Outcome::Failed(error)) if !error.may_pass() => {
                 self.remove_named(session, params);
             }
@@ -103,7 +103,7 @@ impl UnfinishedTasks {
         self.last().is_some()
     }
 
-    /// The time until which one is known, of all that are unfinished.
+    /// The latest time until which an unfinished task is remembered.
     fn last(&self) -> Option<Instant> {
         let last = self.sessions.lock().values().flat_map(LinkedHashMap::values).max().copied();
         last.filter(|last| *last > Instant::now())
@@ -127,7 +127,7 @@ impl UnfinishedTasks {
         self.changed.notify_waiters();
     }
 
-    /// Forgets the task that a request names.
+    /// Forgets the task named by a request.
     fn remove_named(&self, session: &SessionId, params: &Payload) {
         let Some(id) = params.string("taskId") else { return };
         let mut sessions = self.sessions.lock();

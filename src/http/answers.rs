@@ -1,5 +1,4 @@
-//! Headers, log line and metric of every response, and headers of pages (`OA-26`, `OA-27`). Knows nothing of the
-//! content of pages.
+//! Headers, log line and metric of every response, and headers of pages (`OA-26`, `OA-27`).
 
 use std::sync::Arc;
 
@@ -24,7 +23,8 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The classes of status codes, from 100 on.
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// Marks the answer to a probe, which says how the gateway is: none of its errors is one of the gateway. As a response extension.
+/// Response extension that marks the answer to a probe. It describes the gateway's health, so its errors are not errors
+/// of the gateway.
 #[derive(Debug, Clone, Copy)]
 pub struct Probed;
 
@@ -51,8 +51,8 @@ impl Answers {
         }
     }
 
-    /// Logs and counts a response to a client: server errors as errors, the others at lower levels, refusals as far as
-    /// there is a budget.
+    /// Logs and counts a response to a client: server errors as errors, the others at lower levels, refusals within a
+    /// budget.
     pub(super) fn log(&self, answer: &Response, client: ClientIp) {
         let status = answer.status();
         let code = status.as_u16();
@@ -77,7 +77,7 @@ impl Answers {
         }
     }
 
-    /// Writes the line of a refusal, with a code that only this one has, beside the request id.
+    /// Writes the log line of a refusal, with a code unique to it, next to the request id.
     fn log_refusal(&self, status: u16, reason: Option<&RefusalReason>) {
         let refusal = reason.and_then(|reason| reason.code).unwrap_or_else(|| RefusalCode::mint(&*self.random));
         if let Some(RefusalReason { reason, .. }) = reason {
@@ -111,7 +111,7 @@ impl Answers {
     }
 }
 
-/// True for the answer of a replica that does not have what a request names, which another one carried here.
+/// True for the answer of a replica that lacks what a carried request names.
 fn goes_back(answer: &Response) -> bool {
     let extensions = answer.extensions();
     extensions.get() == Some(&RequestPlace::Carried) || extensions.get::<OwnedElsewhere>().is_some()

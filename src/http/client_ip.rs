@@ -1,4 +1,4 @@
-//! The client's address behind trusted proxies (`OA-138`). Knows nothing of limits.
+//! The client's address behind trusted proxies (`OA-138`).
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,5 +1,5 @@
 //! Limit of concurrent requests that a trusted proxy forwards for one client, since the proxy's connections are not its
-//! clients'. Knows nothing of the requests.
+//! clients'.
 
 use std::{
     pin::Pin,
@@ -40,7 +40,6 @@ struct PermittedBody {
 // === impl Forwarded ===
 
 impl Forwarded {
-    /// No requests yet.
     pub(super) fn new(settings: &GuardSettings) -> Self {
         let requests = Addresses::new(settings.limits.clone());
         Self { requests, proxies: settings.trusted_proxies.clone() }

@@ -1,4 +1,4 @@
-//! Settings of the middleware. Knows nothing of requests.
+//! Settings of the middleware.
 
 use std::sync::Arc;
 
@@ -15,13 +15,12 @@ use crate::{
 pub struct GuardSettings {
     /// The public URL, against which `Host` and `Origin` are checked (`OA-137`).
     pub public_url: Url,
-    /// The listen address.
     pub bound: Bound,
     /// Further accepted hosts and origins.
     pub sites: Live<AllowedSites>,
     /// Trusted proxies for `X-Forwarded-For`.
     pub trusted_proxies: Vec<IpNet>,
-    /// The configured limits: of a request body, and of the requests of one forwarded address.
+    /// The configured limits: of a request body, and of one forwarded address's requests.
     pub limits: Live<LimitsConfig>,
     /// Source of request ids.
     pub random: Arc<dyn Random>,
@@ -39,7 +38,7 @@ pub enum Bound {
 // === impl GuardSettings ===
 
 impl GuardSettings {
-    /// Those of a gateway at `public_url`, with the default limits, and without further sites.
+    /// Settings of a gateway at `public_url`, with the default limits, and no further sites.
     pub fn new(public_url: Url, bound: Bound, random: Arc<dyn Random>) -> Self {
         Self { public_url, bound, sites: Live::default(), trusted_proxies: Vec::new(), limits: Live::default(), random }
     }

@@ -16,11 +16,11 @@ use crate::{
     support::{Live, printable, printable_name},
 };
 
-/// Probes of orchestrators, which come by any name: that of a container, of a service, or `localhost`. Their answers hold nothing
-/// for a page with a rebound name.
+/// Probes of orchestrators, which come under any name: a container's, a service's, or `localhost`. Their answers hold
+/// nothing for a page with a rebound name.
 const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 
-/// The path that answers to addresses too, but to no unknown name.
+/// The path that accepts addresses too, but no unknown name.
 const METRICS: &str = "/metrics";
 
 /// Longest name of a host (RFC 1035 2.3.4).
@@ -30,9 +30,8 @@ const MAX_NAME: usize = 253;
 #[derive(Debug)]
 pub(super) struct Hosts {
     own: Vec<String>,
-    /// Further names.
     sites: Live<AllowedSites>,
-    /// Whether the log has a probe that came by an unknown name. One line is enough: probes come every few seconds.
+    /// True once the log has a probe under an unknown name. One line is enough: probes come every few seconds.
     has_logged_probe: AtomicBool,
 }
 
@@ -47,7 +46,7 @@ impl Hosts {
     }
 
     /// Refuses an unknown host with 421, and a missing or ambiguous host with 400 (RFC 9112 3.2). HTTP/1.0 without
-    /// `Host` passes: no browser sends it, so it cannot come from a rebound name.
+    /// `Host` passes: browsers never send it, so it cannot come from a rebound name.
     pub(super) fn check(&self, request: &Request) -> Result<(), EarlyRefusal> {
         if self.is_plainly_known(request) {
             return Ok(());
@@ -71,7 +70,7 @@ impl Hosts {
         Err(EarlyRefusal::new(StatusCode::MISDIRECTED_REQUEST, "misdirected_request", unknown(name)))
     }
 
-    /// True for one header with one of the names, with or without a port: nothing else has to be looked at then.
+    /// True for one header with one of the names, with or without a port; no other check is needed then.
     fn is_plainly_known(&self, request: &Request) -> bool {
         let mut headers = request.headers().get_all(header::HOST).iter();
         let (Some(host), None) = (headers.next(), headers.next()) else { return false };
@@ -79,8 +78,8 @@ impl Hosts {
         request.uri().authority().is_none() && port.iter().all(u8::is_ascii_digit) && self.knows(name)
     }
 
-    /// The host and port of a request; `None` if it need not name one. An absolute target overrides the header (RFC
-    /// 9112 3.2.2, RFC 9113 8.3.1).
+    /// The host and port of a request; `None` if it may omit one. An absolute target overrides the header (RFC 9112
+    /// 3.2.2, RFC 9113 8.3.1).
     fn named(request: &Request) -> Result<Option<&str>, &'static str> {
         let mut headers = request.headers().get_all(header::HOST).iter();
         let (first, second) = (headers.next(), headers.next());
@@ -102,12 +101,12 @@ impl Hosts {
     }
 }
 
-/// True for a request by the socket of this machine, which no page can reach.
+/// True for a request over this machine's socket, which no page can reach.
 fn is_of_this_machine(request: &Request) -> bool {
     request.extensions().get().is_some_and(ConnectionPlace::is_of_this_machine)
 }
 
-/// The refusal of a host, with the line that would allow it if there can be one: anybody can send any name.
+/// The refusal of a host, with the configuration line that would allow it, if possible: anyone can send any name.
 fn unknown(name: &[u8]) -> String {
     let name = std::str::from_utf8(name).ok().filter(|name| name.len() <= MAX_NAME);
     let allowed = name.and_then(|name| policy::host(name).ok()).filter(|name| *name == printable(name));
@@ -120,12 +119,12 @@ fn unknown(name: &[u8]) -> String {
     }
 }
 
-/// Returns `true` if the text has the form of a host with or without a port; it is empty if the target has none.
+/// Returns `true` if the text has the form of a host with or without a port; the text is empty if the target has none.
 fn is_host(text: &str) -> bool {
     text.is_empty() || !text.contains('@') && text.parse::<Authority>().is_ok()
 }
 
-/// The host, and its port if it has one.
+/// The host, and its port if any.
 fn split(host: &[u8]) -> (&[u8], &[u8]) {
     let end = match host.first() {
         Some(b'[') => host.iter().position(|byte| *byte == b']').map(|end| end + 1),
@@ -135,7 +134,7 @@ fn split(host: &[u8]) -> (&[u8], &[u8]) {
     (name, rest.strip_prefix(b":").unwrap_or(rest))
 }
 
-/// Returns `true` if the name is an address: no name that a foreign site could rebind.
+/// Returns `true` if the name is an address, which foreign sites cannot rebind.
 fn is_address(name: &[u8]) -> bool {
     let name = std::str::from_utf8(name).unwrap_or_default();
     name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok()

@@ -1,12 +1,12 @@
-//! Paths as they are logged. Knows nothing of routes.
+//! Paths as they are logged.
 
 use http::Uri;
 
 /// Prefixes of secrets: API keys, refresh tokens, access tokens.
 const SECRETS: [&str; 3] = ["lkk_", "lkr_", "eyJ"];
 
-/// The path without a secret that somebody put there, and all that follows it. The query may hold a key by right, and is
-/// never logged (`OA-123`).
+/// The path, cut at a secret that someone put there. The query may legitimately hold a key, and is never logged
+/// (`OA-123`).
 pub(super) fn logged_path(uri: &Uri) -> String {
     let path = uri.path();
     match SECRETS.into_iter().filter_map(|start| path.find(start)).min() {

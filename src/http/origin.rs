@@ -1,5 +1,5 @@
-//! The origins whose pages may call the MCP endpoints (`OA-25`; 2025-11-25 transports: servers MUST validate the `Origin` header).
-//! Knows nothing of CORS.
+//! The origins whose pages may call the MCP endpoints (`OA-25`; 2025-11-25 transports: servers MUST validate the
+//! `Origin` header).
 
 use axum::extract::Request;
 use http::{HeaderValue, StatusCode};
@@ -8,14 +8,12 @@ use url::{Host, Origin, Url};
 use super::{guard_settings::GuardSettings, refusal::EarlyRefusal};
 use crate::{model::AllowedSites, support::Live};
 
-/// The endpoints that are checked, with everything below them.
+/// The checked endpoints, with everything below them.
 const GUARDED: [&str; 4] = ["/mcp", "/sse", "/messages", "/ws"];
 
-/// Allowed origins.
 #[derive(Debug)]
 pub(super) struct Origins {
     own: Origin,
-    /// Further origins.
     sites: Live<AllowedSites>,
 }
 
@@ -43,7 +41,7 @@ impl Origins {
     }
 }
 
-/// Returns `true` if the path is that of an MCP endpoint. Every page may read the cards beside them.
+/// Returns `true` if the path is an MCP endpoint. Every page may read the server cards next to them.
 pub(super) fn is_guarded(path: &str) -> bool {
     !path.ends_with("/server-card")
         && GUARDED

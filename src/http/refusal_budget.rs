@@ -1,4 +1,4 @@
-//! Budget of the log lines about refused requests: anybody can send any number of those. Knows nothing of the requests.
+//! Budget of the log lines about refused requests, since anyone can send any number of them.
 
 use std::{
     net::IpAddr,
@@ -14,16 +14,15 @@ use crate::{
     support::{Timestamp, limits::Buckets},
 };
 
-/// Lines that the requests of one network cause at once; then one in each [`NETWORK_EVERY`].
+/// Number of lines that one network's requests cause at once; then one in each [`NETWORK_EVERY`].
 const NETWORK_BURST: u32 = 200;
 const NETWORK_EVERY: Duration = Duration::from_secs(1);
-/// Lines that all of them cause at once; then one in each [`ALL_EVERY`].
+/// Number of lines that all of them cause at once; then one in each [`ALL_EVERY`].
 const ALL_BURST: u32 = 2_000;
 const ALL_EVERY: Duration = Duration::from_millis(50);
-/// Interval between lines that count what has no line of its own.
+/// Interval between lines that count the refusals without a line of their own.
 const SUMMARY_EVERY: Duration = Duration::from_mins(1);
 
-/// The budget.
 #[derive(Debug)]
 pub(super) struct RefusalBudget {
     since: Instant,
@@ -47,10 +46,10 @@ impl RefusalBudget {
         }
     }
 
-    /// Takes the cost of a line; counts the refusal if there is not enough.
+    /// Pays for a line; if there is not enough budget, counts the refusal.
     pub(super) fn take(&self, from: ClientIp) -> bool {
         let now = Timestamp::from_millis(i64::try_from(self.since.elapsed().as_millis()).unwrap_or(i64::MAX));
-        // a network that has used up its own lines takes none of the others'
+        // a network that has used up its own lines must not take others'
         let is_taken = self.networks.take(from.network(), now).is_ok() && self.all.take((), now).is_ok();
         if !is_taken {
             self.counted.fetch_add(1, Ordering::Relaxed);

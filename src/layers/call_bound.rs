@@ -1,4 +1,4 @@
-//! A bound on the calls that run at one server at once, for servers that break under more.
+//! A limit on concurrent calls at one server, for servers that break under more.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
     model::BackendId,
 };
 
-/// The layer in which `calls` of clients run at once; `None`: any number. Lists and listens do not count.
+/// The layer that lets `calls` of clients run at once; `None`: any number. Lists and listens do not count.
 pub fn call_bound(calls: Option<usize>) -> Option<Layer> {
     let max = calls?;
     Some(Arc::new(move |Beneath { backend, server, .. }| {
@@ -31,7 +31,7 @@ struct BoundedCalls {
 // === impl BoundedCalls ===
 
 impl BoundedCalls {
-    /// The answer to a call above the bound.
+    /// The answer to a call above the limit.
     fn full(&self) -> ErrorObject {
         let reason =
             format!("as many calls run at it as may at once ({}); try again later, or raise `calls`", self.max);
@@ -47,7 +47,7 @@ impl Server for BoundedCalls {
             return self.server.call(call);
         }
         match Arc::clone(&self.free).try_acquire_owned() {
-            // the place is free again when the reply is dropped
+            // the place is freed when the reply is dropped
             Ok(place) => self.server.call(call).map(move |event| {
                 let _ = &place;
                 event

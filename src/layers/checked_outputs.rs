@@ -1,4 +1,4 @@
-//! A server whose results are held against the output schemas of its tools.
+//! A server whose results are compared with the output schemas of its tools.
 
 use std::sync::Arc;
 

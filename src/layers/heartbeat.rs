@@ -1,12 +1,12 @@
-//! Progress on behalf of a silent server, so that clients with a fixed time-out go on waiting. Many give up after 60 s
-//! without any, whatever the server does.
+//! Progress on behalf of a silent server, so that clients with a fixed time-out keep waiting. Many give up after 60 s
+//! without progress.
 //!
-//! A heartbeat has a value below zero, since servers count from zero or more: nothing that the server reports later has to
-//! be changed to increase (all versions, *Progress*). It claims no `total`. Once the server reports progress by itself,
-//! it is left to it. Other notifications are silence too: clients extend their time-out on progress alone.
+//! A heartbeat has a value below zero, since servers count from zero or more: later reports of the server increase
+//! without a change (all versions, *Progress*). It claims no `total`. Once the server reports progress itself, the
+//! heartbeat stops. Other notifications count as silence: clients extend their time-out only on progress.
 //!
-//! While a call waits for its server to start, or for a free process, the heartbeat says so (`translation` 6.7, 4b.1), whatever
-//! the operator sets.
+//! While a call waits for its server to start, or for a free process, the heartbeat says so (`translation` 6.7, 4b.1),
+//! for any setting of the operator.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -50,7 +50,7 @@ struct Pulse {
 
 impl Server for Heartbeats {
     fn call(&self, mut call: Call) -> Reply {
-        // a listen is open for as long as its client wants it
+        // a listen stays open for as long as its client wants
         let token = if call.method == Method::Listen { None } else { meta::progress_token(&call.params) };
         let Some(token) = token.and_then(|token| String::from_utf8(token.into()).ok()) else {
             return self.server.call(call);
@@ -77,7 +77,7 @@ impl Pulse {
             let mut due = pin!(sleep_until(self.next()));
             loop {
                 let event = tokio::select! {
-                    // first, since a flood of other events extends no time-out
+                    // first, since a flood of other events does not extend time-outs
                     biased;
                     () = due.as_mut() => {
                         if let Some(beat) = self.beat() {
@@ -101,13 +101,13 @@ impl Pulse {
         })
     }
 
-    /// The time at which a heartbeat may be due.
+    /// The next time a heartbeat may be due.
     fn next(&self) -> Instant {
         let look = self.looked + WAIT_INTERVAL;
         self.interval.map_or(look, |interval| look.min(self.last + interval))
     }
 
-    /// The heartbeat that is due; `None` if none is.
+    /// The heartbeat, if one is due.
     fn beat(&mut self) -> Option<Event> {
         let now = Instant::now();
         self.looked = now;
@@ -120,7 +120,7 @@ impl Pulse {
         };
         self.last = now;
         self.beats = self.beats.saturating_add(1);
-        // rises for ever, and stays below zero
+        // keeps rising, and stays below zero
         let value = -1.0 / f64::from(self.beats);
         let (token, message) = (&self.token, json::quote(&message));
         let params = format!(r#"{{"progressToken":{token},"progress":{value},"message":{message}}}"#);

@@ -1,5 +1,5 @@
-//! The first result of each tool with an output schema, held against that schema, so that the operator hears of a server
-//! that breaks its own promise. Results are passed on as they are.
+//! The first result of each tool with an output schema, compared with that schema, so that the operator learns of a
+//! server that breaks its own promise. Results pass unchanged.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,10 +20,10 @@ use crate::{
 const MAX_SIZE: usize = 256 << 10;
 /// Maximum number of tools that wait for their first result.
 const MAX_TOOLS: usize = 1_000;
-/// Maximum number of tools that are told, and length of their names.
+/// Maximum number of reported tools, and length of their names.
 const MAX_TOLD: (usize, usize) = (10, 80);
 
-/// The output schemas of one backend that are to be checked, and what was found.
+/// The pending output schemas of one backend, and the findings so far.
 #[derive(Debug, Default)]
 pub(crate) struct OutputChecks {
     is_pending: AtomicBool,
@@ -40,7 +40,7 @@ struct ChecksState {
 // === impl OutputChecks ===
 
 impl OutputChecks {
-    /// Checks the next result of each of these tools, by their entries in a list; what was found before is forgotten.
+    /// Checks the next result of each of these tools, by their entries in a list, and forgets earlier findings.
     pub(crate) fn expect<'a>(&self, tools: impl Iterator<Item = (&'a str, &'a Bytes)>) {
         let has_schema = |entry: &Bytes| Object::parse(entry).is_some_and(|entry| entry.get("outputSchema").is_some());
         let pending = tools.filter(|(_, entry)| entry.len() <= MAX_SIZE && has_schema(entry)).take(MAX_TOOLS);
@@ -61,7 +61,7 @@ impl OutputChecks {
         self.state.lock().faults.iter().take(MAX_TOLD.0).map(sentence).collect()
     }
 
-    /// False if nothing is to be checked: then the path of a call skips the rest.
+    /// False if nothing is pending: then a call skips the rest.
     pub(super) fn is_pending(&self) -> bool {
         self.is_pending.load(Ordering::Relaxed)
     }
@@ -70,7 +70,7 @@ impl OutputChecks {
         self.state.lock().pending.contains_key(tool)
     }
 
-    /// The schema of a tool, which is checked now.
+    /// The schema of a tool, for a single check.
     fn take(&self, tool: &str) -> Option<Value> {
         let mut state = self.state.lock();
         let entry = state.pending.remove(tool);
@@ -95,7 +95,7 @@ impl OutputChecks {
     }
 }
 
-/// True for a result of a tool, and not for an error or for the task that will have the result.
+/// True for a result of a tool, but not for an error, or for a task that will have the result.
 fn is_of_the_tool(result: &Value) -> bool {
     let is_complete = result.get("resultType").is_none_or(|kind| kind == "complete");
     is_complete && result["isError"] != true && result.get("task").is_none()

@@ -1,14 +1,14 @@
-//! Plain contradictions between a value and a JSON Schema. Knows nothing of tools.
+//! Plain contradictions between a value and a JSON Schema.
 //!
-//! Only the keywords that say most (`type`, `enum`, `const`, `required`, `properties`, `additionalProperties`, `items`) are
-//! read, in bounded time: schemas and values come from servers, and a whole validator can be kept busy by a small schema. A
-//! contradiction is certain; that none is found proves nothing.
+//! Only the most telling keywords (`type`, `enum`, `const`, `required`, `properties`, `additionalProperties`, `items`)
+//! are read, in bounded time: schemas and values come from servers, and a small schema can keep a full validator busy.
+//! A found contradiction is certain; finding none proves nothing.
 
 use serde_json::{Map, Value};
 
 use crate::support::printable;
 
-/// Maximum number of values and of elements of a schema that are looked at.
+/// Maximum number of values and schema elements to look at.
 const MAX_STEPS: usize = 10_000;
 /// Maximum length of a reason, in characters.
 const MAX_REASON: usize = 200;
@@ -31,7 +31,7 @@ impl SchemaCheck {
         let Value::Object(schema) = schema else { return None };
         let length = |keyword: &str| schema.get(keyword).and_then(Value::as_array).map_or(0, Vec::len);
         self.charge(1 + length("type") + length("enum") + length("required"))?;
-        // what is beside a reference counts in some drafts only
+        // in some drafts, siblings of a reference do not count
         if schema.contains_key("$ref") {
             return None;
         }
@@ -58,7 +58,7 @@ impl SchemaCheck {
 
     /// `None` once the steps are used up.
     fn charge(&mut self, steps: usize) -> Option<()> {
-        // none is left for what follows
+        // stops the rest too
         self.steps = self.steps.checked_sub(steps).or_else(|| {
             self.steps = 0;
             None
@@ -83,7 +83,7 @@ impl SchemaCheck {
     }
 }
 
-/// False if the two are certainly different; numbers are equal by value, and what holds several values is not compared.
+/// False if the two are certainly different; numbers are equal by value, and containers are not compared.
 fn may_equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
@@ -96,7 +96,7 @@ fn has_type(value: &Value, types: &Value) -> bool {
     match types {
         Value::String(name) => is_a(value, name),
         Value::Array(names) => names.iter().filter_map(Value::as_str).any(|name| is_a(value, name)),
-        // no valid schema
+        // not a valid schema
         _ => true,
     }
 }

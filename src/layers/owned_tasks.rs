@@ -1,6 +1,6 @@
-//! A server whose tasks have owners (`OA-115`): registers the tasks that calls create, and refuses requests about tasks of
-//! others, without a word to the server. Stands above the bridges of `crossing`, so that it sees every pair of client and
-//! server. Knows nothing of how owners are kept.
+//! A server whose tasks have owners (`OA-115`): registers the tasks that calls create, and refuses requests about tasks
+//! of others, without a word to the server. Wraps the bridges of `crossing`, so that it sees every pair of client and
+//! server.
 //!
 //! The id of a new task is held back until its owner is stored. If that fails, the task is cancelled.
 
@@ -28,11 +28,11 @@ use crate::{
     model::{BackendId, Owner, TaskScope},
 };
 
-/// Maximum time to cancel a task whose id nobody got.
+/// Maximum time to cancel a task whose id was never delivered.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The layer that keeps the owners of a server's tasks. Cancellations of the gateway's own go to `unbounded`, the server
-/// without bounds.
+/// The layer that keeps the owners of a server's tasks. The gateway's own cancellations go to `unbounded`, the server
+/// without limits.
 pub fn owned_tasks(owners: &TaskOwners, scope: TaskScope, unbounded: Arc<dyn Server>) -> Layer {
     let owners = owners.at(scope);
     Arc::new(move |Beneath { backend, server, facts }| {
@@ -42,14 +42,14 @@ pub fn owned_tasks(owners: &TaskOwners, scope: TaskScope, unbounded: Arc<dyn Ser
     })
 }
 
-/// A server whose tasks have owners. Cheap to clone, since every call does.
+/// A server whose tasks have owners. Cheap to clone, since every call does so.
 #[derive(Clone)]
 struct OwnedTasks(Arc<TaskServer>);
 
 struct TaskServer {
     backend: BackendId,
     server: Arc<dyn Server>,
-    /// The same without bounds, for cancellations.
+    /// The same without limits, for cancellations.
     unbounded: Arc<dyn Server>,
     facts: Arc<ServerFacts>,
     owners: Arc<ServerTaskOwners>,
@@ -62,7 +62,7 @@ struct CreatingCall {
     created: Option<CreatedTask>,
 }
 
-/// A new task whose id nobody has got. Dropping it cancels the task.
+/// A new task whose id was not delivered yet. Dropping it cancels the task.
 struct UnreportedTask {
     tasks: OwnedTasks,
     context: Context,
@@ -80,7 +80,7 @@ impl OwnedTasks {
         let Some(id) = found.string(call.params.json()) else {
             return Reply::failed(self.refusal(&call, ErrorObject::missing_string("taskId")));
         };
-        // a repeated member must not be read otherwise than it was checked
+        // a repeated member must not be read differently from the check
         let call = Call { params: call.params.replaced(&found, &json::quote(&id)), ..call };
         let owner = call.context.caller.owner();
         if self.0.owners.is_own(&owner, &id) {
@@ -112,8 +112,8 @@ impl OwnedTasks {
         })
     }
 
-    /// Serves a request about a task of unknown owner, at a server that tells callers apart. If it reports the task, the
-    /// task is the caller's.
+    /// Serves a request about a task of unknown owner, at a server that tells callers apart. If the server reports the
+    /// task, it is the caller's.
     fn serve_unowned(&self, call: Call, owner: Owner, id: String) -> Reply {
         let (owners, is_get) = (Arc::clone(&self.0.owners), call.method == Method::TasksGet);
         self.0.server.call(call).map(move |event| {
@@ -122,7 +122,7 @@ impl OwnedTasks {
             {
                 let (adding, owner) = (Arc::clone(&owners), owner.clone());
                 owners.spawn(async move {
-                    // without a place for it, the server goes on to decide
+                    // without a place for it, the server keeps deciding
                     let _ = adding.add(&owner, &task).await;
                 });
             }
@@ -130,7 +130,7 @@ impl OwnedTasks {
         })
     }
 
-    /// The error for a request about a task that the caller has not: `error`, unless there are no tasks at all.
+    /// The error for a request about a task that is not the caller's: `error`, unless there are no tasks at all.
     fn refusal(&self, call: &Call, error: ErrorObject) -> ErrorObject {
         let client = &call.context.client;
         if call.method.is_of_tasks_extension() && client.lacks_tasks_extension() {
@@ -177,7 +177,7 @@ impl OwnedTasks {
         Outcome::Complete(task::with_listed(page, &own))
     }
 
-    /// A listen: of the tasks that it names, the caller's own; and no message about the tasks of others.
+    /// A listen: of the named tasks, only the caller's own; and no messages about others' tasks.
     fn listen(&self, call: Call) -> Reply {
         let (tasks, owner) = (self.clone(), call.context.caller.owner());
         Reply::new(async_stream::stream! {
@@ -193,7 +193,7 @@ impl OwnedTasks {
 
     /// A listen that names tasks.
     async fn listen_for(&self, owner: &Owner, ids: Vec<String>, call: Call) -> Reply {
-        // a listen that the store did not answer for is acknowledged without them
+        // if the store did not answer for a listen, it is acknowledged without them
         let reached = self.0.owners.reach(owner, &ids).await.unwrap_or_default();
         let own = ids.into_iter().zip(reached).filter(|(_, reach)| *reach != TaskAccess::Unknown).map(|(id, _)| id);
         let own: Vec<String> = own.collect();
@@ -202,8 +202,8 @@ impl OwnedTasks {
         if own.is_empty() { listen::without_tasks(&named, reply) } else { reply }
     }
 
-    /// True for an event of a listen that is about no task, or about one of this owner. What only relates to a task may also
-    /// come from one without an owner, which a call of a client without tasks awaits.
+    /// True for an event of a listen that concerns no task, or a task of this owner. An event that only relates to a
+    /// task may also concern a task without an owner, which a call of a client without tasks awaits.
     fn is_for(&self, owner: &Owner, event: &Event) -> bool {
         let (id, ended) = match event {
             Event::Notified(told) if matches!(told.method, Method::Tasks | Method::TaskStatus) => {
@@ -233,7 +233,7 @@ impl Server for OwnedTasks {
             Method::TasksGet | Method::TasksResult | Method::TasksCancel | Method::TasksUpdate => self.about_task(call),
             Method::TasksList => self.list(call),
             Method::Listen => self.listen(call),
-            // of a later version, or the server's own
+            // from a later version, or the server's own
             method @ Method::Other(_) if method.is_about_tasks() && call.params.member("taskId").is_some() => {
                 self.about_task(call)
             }

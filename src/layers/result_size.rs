@@ -1,6 +1,6 @@
-//! A bound on the text in results of tools, for servers whose results fill the context of a model.
+//! A limit for the text in results of tools, for servers whose results fill the context of a model.
 //!
-//! Texts are kept from the front until the bound is reached; a note at the end says so. `structuredContent`, images and
+//! Texts are kept from the front until the limit is reached; a note at the end says so. `structuredContent`, images and
 //! links stay whole.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const TEXTS: [&[At]; 2] = [
     &[At::Key("content"), At::Each, At::Key("resource"), At::Key("text")],
 ];
 
-/// The layer that bounds the text in a result of a tool to `size` bytes; `None`: any.
+/// The layer that limits the text in a tool's result to `size` bytes; `None`: any.
 pub fn result_size(size: Option<usize>) -> Option<Layer> {
     let max = size?;
     Some(Arc::new(move |Beneath { backend, server, .. }| {
@@ -36,7 +36,7 @@ struct BoundedResults {
     max: usize,
 }
 
-/// Texts that are cut, in order, to a number of bytes in all.
+/// Cuts texts, in order, to a total number of bytes.
 struct Cut {
     left: usize,
     whole: usize,
@@ -68,7 +68,7 @@ impl Server for BoundedResults {
     }
 }
 
-/// The result with less text and a note; `None` if it is within the bound.
+/// The result with less text and a note; `None` if it is within the limit.
 pub(crate) fn bounded(result: &Payload, max: usize) -> Option<Payload> {
     // no text is longer than the whole
     if result.json().len() <= max {
@@ -90,13 +90,13 @@ fn with_note(result: &Payload, note: &str) -> Payload {
 // === impl Cut ===
 
 impl Cut {
-    /// The part of the next text that is left; `None` if that is all of it.
+    /// The part of the next text to keep; `None` to keep all of it.
     fn next(&mut self, quoted: &str) -> Option<String> {
         let text = json::unquote(quoted)?;
         let end = text.floor_char_boundary(self.left);
         self.whole += text.len();
         self.shown += end;
-        // nothing of a later text is shown once one was cut
+        // after a cut, later texts are left out
         self.left = if end < text.len() { 0 } else { self.left - end };
         (end < text.len()).then(|| json::quote(&text[..end]))
     }

@@ -1,4 +1,4 @@
-//! Facts that a server's lists and server information give to the layers around it.
+//! Facts from a server's lists and server information, for the layers around it.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -9,7 +9,7 @@ use super::output_checks::OutputChecks;
 pub struct ServerFacts {
     /// Checks of results by the output schemas of its tools.
     pub(crate) outputs: OutputChecks,
-    /// Tasks as declared so far: unknown (0), or one of the values below.
+    /// Declared tasks: unknown (0), or one of the values below.
     tasks: AtomicU8,
 }
 
@@ -21,11 +21,11 @@ const TASKS_SOME: u8 = 2;
 impl ServerFacts {
     /// Notes whether server information declares tasks, in either form.
     pub(crate) fn note_tasks(&self, has_tasks: bool) {
-        // a server may offer some users less than others
+        // a server may offer less to some users
         self.tasks.fetch_max(if has_tasks { TASKS_SOME } else { TASKS_NONE }, Ordering::Relaxed);
     }
 
-    /// True if the server has said what it offers, and has never declared tasks to anybody.
+    /// True if the server has described itself, and never declared tasks to anyone.
     pub(crate) fn lacks_tasks(&self) -> bool {
         self.tasks.load(Ordering::Relaxed) == TASKS_NONE
     }

@@ -1,8 +1,8 @@
-//! Registry of the owners of tasks (`OA-115`): the one place that says whose task at a server an id names. An owner is a
-//! user and an app, never a session. Knows nothing of messages.
+//! Registry of the owners of tasks (`OA-115`): the only place that maps the id of a server's task to its owner. An
+//! owner is a user and an app, never a session.
 //!
-//! Memory answers. A miss asks the store, so that an app finds its tasks after a restart and at another replica; that is
-//! limited for each owner. Unknown tasks are not remembered as such: another replica may add them.
+//! Memory answers. A miss asks the store, so that an app finds its tasks after a restart and at another replica; such
+//! look-ups are limited for each owner. Unknown tasks are not remembered, since another replica may add them.
 
 mod memory;
 mod store;
@@ -25,11 +25,11 @@ use crate::{
     support::{Clock, Digest, Timestamp, limits::Buckets},
 };
 
-/// Maximum number of tasks of one owner at one server. Those that have ended leave first.
+/// Maximum number of tasks of one owner at one server. Ended tasks leave first.
 pub(super) const MAX_TASKS: usize = 1_000;
-/// Time for which a task is kept after its `ttl`, and the longest time in all.
+/// Time that a task is kept after its `ttl`, and the longest time in all.
 const LIFETIME: (Duration, Duration) = (Duration::from_mins(1), Duration::from_hours(24 * 7));
-/// Searches in the store for one owner: at once, and the time until a further one.
+/// Searches in the store for one owner: how many at once, and the time until another.
 const SEARCHES: (u32, Duration) = (60, Duration::from_secs(1));
 /// Tasks in one search.
 const TASKS_IN_SEARCH: usize = 100;
@@ -39,7 +39,6 @@ const TASKS_IN_SEARCH: usize = 100;
 pub struct TaskOwnerDeps {
     /// The store; `None` for a gateway with a single user, who owns every task.
     pub store: Option<Arc<dyn TaskOwnerStore>>,
-    /// The time.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -67,18 +66,18 @@ pub(crate) struct ServerTaskOwners {
 pub(crate) enum TaskAccess {
     /// It is the owner's.
     Own,
-    /// Nobody is known to own it, and the server decides.
+    /// It has no known owner, and the server decides.
     ServerDecides,
-    /// It is unknown, or somebody else's.
+    /// It is unknown, or another owner's.
     Unknown,
 }
 
 /// The reason why a task was not added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotAdded {
-    /// Its owner has as many as may be, and none has ended.
+    /// Its owner has reached the maximum, and none of their tasks has ended.
     TooMany,
-    /// The store did not take it.
+    /// The store rejected it.
     NotStored,
 }
 
@@ -91,7 +90,7 @@ impl TaskOwners {
         Self { shared: Arc::new(SharedOwners { deps, searches, background }), servers: Mutex::default() }
     }
 
-    /// The registry of one server. The same one as long as it is used.
+    /// The registry of one server: the same one as long as it is in use.
     pub(crate) fn at(&self, scope: TaskScope) -> Arc<ServerTaskOwners> {
         let mut servers = self.servers.lock();
         servers.retain(|_, server| server.strong_count() > 0);
@@ -114,7 +113,8 @@ impl ServerTaskOwners {
         self.known.read().of(owner, &task, self.now()).is_some()
     }
 
-    /// True if this owner may receive messages about a task. The store is not asked: a server may send any number of them.
+    /// True if this owner may receive messages about a task. Does not ask the store, since a server may send any number
+    /// of them.
     pub(crate) fn may_hear(&self, owner: &Owner, id: &str) -> bool {
         let (task, now) = (self.scope.digest_of(id), self.now());
         let known = self.known.read();
@@ -127,7 +127,7 @@ impl ServerTaskOwners {
         false
     }
 
-    /// True if a task is known to be only somebody else's.
+    /// True if all known owners of a task are others.
     pub(crate) fn is_of_another(&self, owner: &Owner, id: &str) -> bool {
         let task = self.scope.digest_of(id);
         let known = self.known.read();
@@ -138,7 +138,7 @@ impl ServerTaskOwners {
     ///
     /// # Errors
     ///
-    /// An error if memory does not know all, and the store did not answer.
+    /// If memory does not know all of them, and the store did not answer.
     pub(crate) async fn reach(&self, owner: &Owner, ids: &[String]) -> Result<Vec<TaskAccess>, StoreUnavailable> {
         let tasks: Vec<Digest> = ids.iter().map(|id| self.scope.digest_of(id)).collect();
         let mut reached: Vec<TaskAccess> = {
@@ -177,7 +177,7 @@ impl ServerTaskOwners {
     ///
     /// # Errors
     ///
-    /// The reason why its id must not be given to anybody.
+    /// The reason why its id must not be delivered to anyone.
     pub(crate) async fn add(&self, owner: &Owner, new: &CreatedTask) -> Result<(), NotAdded> {
         let (task, now) = (self.scope.digest_of(&new.id), self.now());
         let lifetime = new.ttl.map_or(LIFETIME.1, |ttl| ttl.saturating_add(LIFETIME.0).min(LIFETIME.1));
@@ -194,7 +194,7 @@ impl ServerTaskOwners {
         }
         let row = OwnedTask { task, scope: self.scope, owner: owner.clone(), expires, has_ended };
         let mut stored = store.add(&row, MAX_TASKS).await;
-        // the store may not know yet that one has ended
+        // the store may not know yet that a task has ended
         let left = if stored == Ok(false) { self.known.write().take_ended(owner, &task) } else { None };
         if let Some(left) = left {
             store.delete(&left, owner).await;
@@ -203,7 +203,7 @@ impl ServerTaskOwners {
         let failure = match stored {
             Ok(true) => {
                 if added == Err(TooMany) {
-                    // another replica knew that one has ended
+                    // another replica knew that a task had ended
                     self.known.write().cache(owner, task, known, MAX_TASKS, now);
                 }
                 return Ok(());
@@ -217,7 +217,6 @@ impl ServerTaskOwners {
         Err(failure)
     }
 
-    /// Removes a task.
     pub(crate) fn remove(self: &Arc<Self>, owner: &Owner, id: &str) {
         let task = self.scope.digest_of(id);
         self.known.write().remove(owner, &task);
@@ -232,7 +231,7 @@ impl ServerTaskOwners {
         }
     }
 
-    /// Runs a future in the background until it ends or the gateway does.
+    /// Runs a future in the background until it or the gateway ends.
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         let (tracker, cancel) = &self.shared.background;
         tracker.spawn(cancel.clone().run_until_cancelled_owned(future));

@@ -1,6 +1,6 @@
-//! A server whose tools follow the operator's rules: some are left out, others have another name, description or default
-//! arguments. A call is checked here by the name of its tool; that the tool is in the caller's list is checked before
-//! (`VisibleBackend::tool`), since only the list says what a tool does.
+//! A server whose tools follow the operator's rules: some are left out, others have another name, description or
+//! default arguments. A call is checked here by the name of its tool; whether the tool is in the caller's list is
+//! checked before (`VisibleBackend::tool`), since only the list describes it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     model::{ToolRules, WritingTools},
 };
 
-/// `server` with tools that follow `rules`; `None`: as they are.
+/// `server` with tools that follow `rules`; `None` leaves them unchanged.
 pub fn tool_view(server: Arc<dyn Server>, rules: Option<&Arc<ToolRules>>) -> Arc<dyn Server> {
     match rules {
         Some(rules) => Arc::new(ToolView { server, rules: Arc::clone(rules) }),
@@ -29,7 +29,7 @@ struct ToolView {
 // === impl ToolView ===
 
 impl ToolView {
-    /// The tools of a list that there are, as clients see them.
+    /// The offered tools of a list, as clients see them.
     fn listed(&self, list: &Payload) -> Payload {
         let Some(tools) = list.member("tools").and_then(|text| serde_json::from_str::<Vec<&RawValue>>(text).ok())
         else {
@@ -39,9 +39,9 @@ impl ToolView {
         list.with("tools", &format!("[{}]", tools.join(",")))
     }
 
-    /// An entry of a list as clients see it; `None` if they do not.
+    /// An entry of a list as clients see it; `None` if it is hidden.
     fn entry(&self, tool: &str) -> Option<String> {
-        // the catalog says what is wrong with a tool without a name
+        // the catalog reports the fault of a tool without a name
         let Some(own) = json::member(tool.as_bytes(), "name").and_then(json::unquote) else {
             return Some(tool.to_owned());
         };
@@ -53,7 +53,7 @@ impl ToolView {
         let mut edited = Bytes::copy_from_slice(tool.as_bytes());
         let shown = self.rules.shown(&own);
         if self.rules.own(&shown).as_ref() != Some(&own) {
-            // another one is called under this name
+            // another tool has this name
             return None;
         }
         if shown != own {
@@ -77,7 +77,7 @@ impl ToolView {
         self.server.call(Call { params, ..call })
     }
 
-    /// The parameters with the default arguments that the call does not give.
+    /// The parameters, with default arguments where the call has none.
     fn with_arguments(&self, own: &str, params: Payload) -> Payload {
         let Some(defaults) = self.rules.arguments.get(own) else { return params };
         let mut arguments = Bytes::copy_from_slice(
@@ -92,7 +92,7 @@ impl ToolView {
     }
 }
 
-/// A listed tool whose arguments with a default are not required.
+/// A listed tool, with its default arguments no longer required.
 fn without_required(tool: Bytes, defaults: &Map<String, Value>) -> Bytes {
     let Some(schema) = json::member(&tool, "inputSchema") else { return tool };
     let required =
@@ -106,7 +106,7 @@ fn without_required(tool: Bytes, defaults: &Map<String, Value>) -> Bytes {
     json::with_member(&tool, "inputSchema", &String::from_utf8_lossy(&schema))
 }
 
-/// The error of a tool that is left out: that of one that does not exist.
+/// The error for a hidden tool: the same as for one that does not exist.
 fn unknown(name: &str) -> ErrorObject {
     metrics::counter!("lockkeeper_gateway_unknown_names_total").increment(1);
     ErrorObject::invalid_params(&format!("Unknown tool: {name}"))

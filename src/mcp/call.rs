@@ -27,7 +27,7 @@ pub trait Server: Send + Sync {
     /// way to the backend. The reply to a notification ends with an absent payload.
     fn call(&self, call: Call) -> Reply;
 
-    /// Tells the server that a client waits for what it has not said yet, and may call it next.
+    /// Announces a client that waits for messages the server has not sent yet, and that may call the server next.
     fn expect(&self, client: &Context) {
         let _ = client;
     }
@@ -36,9 +36,7 @@ pub trait Server: Send + Sync {
 /// One self-contained call.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// The method.
     pub method: Method,
-    /// Its parameters.
     pub params: Payload,
     /// The caller and the client.
     pub context: Context,
@@ -47,16 +45,14 @@ pub struct Call {
 /// Caller and client of a call. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Context {
-    /// In whose name.
     pub caller: Arc<Caller>,
     /// The account of the user: what waits for the caller is charged to it.
     pub account: Account,
-    /// On whose behalf.
     pub requester: Requester,
     /// The client itself.
     pub client: Arc<ClientInfo>,
     /// Parameters that the client's transport mirrored; `None` if it mirrors none. From the gateway on, the parameters
-    /// to mirror toward the server, whatever the client's version.
+    /// to mirror toward the server, for any client version.
     pub mirror: Option<Arc<Mirror>>,
     /// The log messages that the client wants.
     pub level: LogLevel,
@@ -64,11 +60,12 @@ pub struct Context {
     pub profile: Profile,
     /// The reason that the server gets if the call is cancelled.
     pub cancel_reason: CancelReason,
-    /// Cancelled when the credential is revoked; `None` if nothing outlives the request that rests on it.
+    /// Cancelled when the credential is revoked; `None` if nothing based on it outlives the request.
     pub revoked: Option<Arc<CancellationToken>>,
     /// What the call waits for before its server gets it.
     pub wait: WaitNotice,
-    /// Of a listen, the event to pass on, and nothing else; `None` for one that hears what comes from now on.
+    /// For a `subscriptions/listen` call: the single event to pass on; `None` for a call that gets all events from now
+    /// on.
     pub heard: Option<HeardEvent>,
 }
 
@@ -81,11 +78,10 @@ type WaitText = Box<dyn Fn() -> Option<String> + Send>;
 /// The client's description of itself: from `initialize`, or from the envelope of a 2026-07-28 request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientInfo {
-    /// The version that is spoken with it.
+    /// The protocol version used with it.
     pub revision: Revision,
     /// The text of its `Implementation` object.
     pub implementation: Bytes,
-    /// Its capabilities.
     pub capabilities: Capabilities,
 }
 
@@ -94,14 +90,14 @@ pub struct ClientInfo {
 pub struct Capabilities {
     json: Bytes,
     key: String,
-    /// As [`Capabilities::mirrored`]; made once, since each request of 2026-07-28 says it.
+    /// As [`Capabilities::mirrored`]; computed once, since each request of 2026-07-28 needs it.
     mirrored: OnceLock<Bytes>,
 }
 
 // === impl Context ===
 
 impl Context {
-    /// A call of the gateway itself, which presents itself as this client. What waits for it is charged to this account.
+    /// A call of the gateway itself, which presents itself as this client. This account pays for what the call holds.
     pub fn of_gateway(client: ClientInfo, account: Account) -> Self {
         Self {
             caller: Arc::new(Caller::gateway()),
@@ -122,25 +118,25 @@ impl Context {
 // === impl WaitNotice ===
 
 impl WaitNotice {
-    /// A notice that somebody reads. The default is one that nobody does.
+    /// A notice that has a reader; the default one has none.
     pub(crate) fn read() -> Self {
         Self(Some(Arc::default()))
     }
 
-    /// True if somebody reads it.
+    /// True if it has a reader.
     pub(crate) const fn is_read(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Sets what the call waits for, as a sentence without a period; `None` once it waits no longer. `text` must not hold the
-    /// call's context, which holds it.
+    /// Sets what the call waits for, as a sentence without a period; `None` once the wait is over. `text` must not hold
+    /// the call's context, which holds it.
     pub(crate) fn set(&self, text: impl Fn() -> Option<String> + Send + 'static) {
         if let Some(notice) = &self.0 {
             *notice.lock() = Some(Box::new(text));
         }
     }
 
-    /// What the call waits for; `None` if it waits for nothing.
+    /// The present wait, if any.
     pub(crate) fn text(&self) -> Option<String> {
         self.0.as_ref()?.lock().as_ref()?()
     }
@@ -172,12 +168,12 @@ impl ClientInfo {
         )
     }
 
-    /// True if a server with sessions is told the same of both.
+    /// True if a server with sessions sees the same client in both.
     pub fn is_introduced_as(&self, other: &Self) -> bool {
         self.revision.era() == other.revision.era() && self.describes_itself_as(other)
     }
 
-    /// True if both give the same account of themselves, whatever versions they speak.
+    /// True if both describe the same client, in any version.
     pub(crate) fn describes_itself_as(&self, other: &Self) -> bool {
         self.implementation == other.implementation && self.capabilities.json() == other.capabilities.json()
     }
@@ -187,7 +183,7 @@ impl ClientInfo {
         Object::parse(&self.implementation)?.string("name")
     }
 
-    /// True if a task can be the answer to its call: its version has tasks, or it declares the extension.
+    /// True if a call may be answered with a task: the client's version has tasks, or it declares the extension.
     pub fn takes_tasks(&self) -> bool {
         self.revision.has(Feature::CoreTasks)
             || self.revision.era() == Era::Modern && self.capabilities.extends(meta::TASKS_EXTENSION)
@@ -254,8 +250,8 @@ impl Capabilities {
         if self.has(name) { Self::new(crate::mcp::json::without_member(&self.json, name)) } else { self.clone() }
     }
 
-    /// True if only elicitation by URL is declared, which versions before 2025-11-25 would take for elicitation by form
-    /// (`translation` 3.6).
+    /// True if only elicitation by URL is declared, which versions before 2025-11-25 would mistake for elicitation by
+    /// form (`translation` 3.6).
     pub fn is_elicited_by_url_alone(&self) -> bool {
         self.key.split(' ').any(|part| part == "elicitation(url)")
     }
@@ -274,7 +270,7 @@ impl Capabilities {
         if draft.is_changed() { Self::new(draft.text().into()) } else { self.clone() }
     }
 
-    /// The object as it was written.
+    /// The object as written.
     pub const fn json(&self) -> &Bytes {
         &self.json
     }
@@ -291,7 +287,7 @@ impl Capabilities {
         &self.key
     }
 
-    /// True if a server can send this client requests.
+    /// True if it declares a capability for server requests.
     pub fn can_be_asked(&self) -> bool {
         !self.key.is_empty()
     }

@@ -1,8 +1,8 @@
-//! Reason for a cancelled call, for its server (all versions, cancellation). Dropping a reply carries none by itself.
+//! Reason for a cancelled call, for its server (all versions, cancellation). A dropped reply by itself has no reason.
 
 use std::sync::{Arc, OnceLock};
 
-/// The longest reason that is passed on, in characters.
+/// The longest forwarded reason, in characters.
 const LONGEST: usize = 1_000;
 
 /// The reason of a cancellation, set by its originator. Clones share the state.
@@ -23,7 +23,6 @@ impl CancelReason {
         let _ = self.said.set(reason.chars().take(LONGEST).collect());
     }
 
-    /// The reason.
     pub fn reason(&self) -> &str {
         self.said.get().map_or(self.otherwise, |said| said)
     }

@@ -1,4 +1,4 @@
-//! Translation of messages to a client into its version, and of its answers into the server's. Knows nothing of streams.
+//! Translation of messages to a client into its version, and of its answers into the server's.
 //!
 //! A message without a form in the client's version ends as `translation` 4.6 requires: the side that can act on it
 //! gets an error, a notification is dropped; each is counted, and logged the first time for its server.
@@ -26,8 +26,8 @@ pub(crate) struct ClientTranslator {
 pub(crate) enum TranslatedAnswer {
     /// The answer for the server.
     Answer(Result<Payload, ErrorObject>),
-    /// The answer breaks a bound that the lowered form could not express: the request with the bound in its message,
-    /// and the error for the server if the client is not asked again.
+    /// The answer breaks a bound that the lowered form could not express: the request with the bound in its message to
+    /// ask again, and the error for the server if the client is not asked again.
     AskAgain(Payload, ErrorObject),
 }
 
@@ -56,7 +56,7 @@ impl ClientTranslator {
         })
     }
 
-    /// A notification; `None` if the client's version does not have it.
+    /// A notification; `None` if the client's version lacks it.
     pub(crate) fn notification(&self, told: Notification) -> Option<Notification> {
         let Notification { method, params } = told;
         match params.into_revision(self.revision(), &self.facts(Kind::Notification, &method)) {
@@ -121,7 +121,8 @@ impl ClientTranslator {
         TranslatedAnswer::Answer(Err(refusal.error()))
     }
 
-    /// Reports that a request for sampling has lost its context, which the client did not declare (`translation` 3.3, INC).
+    /// Reports that a request for sampling has lost its context, as the client did not declare it (`translation` 3.3,
+    /// INC).
     fn note_lost_context(&self, method: &Method, params: &Payload, asked: &Payload) {
         let has_context = |params: &Payload| params.member("includeContext").is_some();
         if *method == Method::CreateMessage && has_context(params) && !has_context(asked) {

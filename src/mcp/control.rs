@@ -1,10 +1,10 @@
 //! The members of a client's messages that the gateway decides on: names that route, URIs, task ids, levels, tokens. A
-//! server may read a message that has one of them twice, or in another spelling, otherwise than the gateway checked it, so
-//! the message is refused. Which members these are, the rows of `methods` say.
+//! server may read a message that has one of them twice, or in another spelling, in another way than the gateway
+//! checked it, so the message is refused. The rows of `methods` list these members.
 //!
-//! Names are compared by Unicode simple folding, as Go's `encoding/json` compares them with those of a struct. A member
-//! that folds to a control member is refused even if it is the only one: the gateway may add the real one. Other
-//! members, and everything inside `arguments`, are not compared.
+//! Names are compared by Unicode simple folding, the way Go's `encoding/json` matches struct fields. A member that
+//! folds to a control member is refused even if it is the only one: the gateway may add the real one. Other members,
+//! and everything inside `arguments`, are not compared.
 
 use super::{
     IndexedJson, Method, Payload,
@@ -13,26 +13,25 @@ use super::{
     spelling::is_other_spelling,
 };
 
-/// A member that can be read in two ways.
+/// A member with two readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ambiguity {
-    /// It is there more than once.
+    /// It appears more than once.
     Repeated(&'static str),
-    /// It is spelled otherwise than the protocol spells it.
+    /// Its spelling differs from the protocol's.
     Misspelled {
-        /// As it came.
         written: String,
-        /// As the protocol spells it.
+        /// The protocol's spelling.
         meant: &'static str,
     },
 }
 
-/// Looks for a control member in the parameters of `method` that can be read in two ways.
+/// Finds a control member with two readings in the parameters of `method`.
 pub(super) fn ambiguity(method: &Method, params: &IndexedJson) -> Option<Ambiguity> {
     find(params.members(), method.controls()).or_else(|| find(params.meta_members(), META_MEMBERS))
 }
 
-/// True if a control member in the parameters of `method` can be read in two ways.
+/// True if a control member in the parameters of `method` has two readings.
 pub(crate) fn is_ambiguous(method: &Method, params: &Payload) -> bool {
     ambiguity(method, params.indexed()).is_some()
 }
@@ -62,9 +61,9 @@ fn find<'a>(
     None
 }
 
-/// The place of the member among `controls`; `None` if it is another one.
+/// The place of the member among `controls`, if it is one.
 fn place_of(written: &str, controls: &'static [ControlMember]) -> Result<Option<usize>, Ambiguity> {
-    // most names are those of the protocol, without escapes
+    // most names come from the protocol and have no escapes
     let plain = written.get(1..written.len().saturating_sub(1)).unwrap_or_default();
     if let Some(place) = controls.iter().position(|control| plain == control.name) {
         return Ok(Some(place));

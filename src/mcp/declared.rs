@@ -1,8 +1,8 @@
-//! Features that a client must declare to be sent a request. Knows nothing of streams and sessions.
+//! Features that a client must declare to be sent a request.
 
 use super::{ClientInfo, ErrorObject, LackingFeature, Method, Payload, Untranslatable, json::Object};
 
-/// The feature that `client` would need for this request and did not declare; `None` if it declared that.
+/// The feature that `client` needs for this request and did not declare; `None` if it may get the request.
 pub(crate) fn missing(client: &ClientInfo, method: &Method, params: &Payload) -> Option<LackingFeature> {
     let able = |name| client.capabilities.has(name);
     match method {
@@ -10,7 +10,7 @@ pub(crate) fn missing(client: &ClientInfo, method: &Method, params: &Payload) ->
         Method::Elicit if !able("elicitation") => Some(LackingFeature::Elicitation),
         Method::Elicit => missing_mode(client, params),
         Method::RootsList if !able("roots") => Some(LackingFeature::Roots),
-        // 2025-11-25 tasks: those that the client itself executes
+        // 2025-11-25 tasks that the client itself executes
         method if method.is_of_core_tasks() && !able("tasks") => Some(LackingFeature::Tasks),
         _ => None,
     }

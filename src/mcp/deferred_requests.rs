@@ -1,5 +1,5 @@
 //! Server requests that wait for a call to carry them (`translation` 4b.2 (v)): sent outside of any call, to clients
-//! that get requests only in calls. Knows nothing of clients and connections.
+//! that get requests only in calls.
 
 use std::{
     future::poll_fn,
@@ -16,30 +16,29 @@ use tokio::time::timeout;
 
 use super::ServerRequest;
 
-/// The time for which each is held.
+/// Maximum time that a request is kept.
 const HOLD_TIME: Duration = Duration::from_secs(5);
 
-/// The requests that are held, each under a key that says for whom.
+/// Deferred requests, each under a key that names its receiver.
 #[derive(Debug)]
 pub(crate) struct DeferredRequests<K> {
     limits: DeferredLimits,
     held: Mutex<HeldRequest<K>>,
-    /// The number of all: calls look no further if there is none.
+    /// The total: with zero, calls look no further.
     count: AtomicUsize,
 }
 
-/// The most that are held at once.
+/// The most requests held at once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DeferredLimits {
-    /// Of all.
     pub(crate) all: usize,
-    /// Of those that count together.
+    /// The limit of each group.
     pub(crate) together: usize,
 }
 
 #[derive(Debug)]
 struct HeldRequest<K> {
-    /// In the order in which they came.
+    /// Oldest first.
     entries: Vec<Entry<K>>,
     last: u64,
 }
@@ -51,7 +50,7 @@ struct Entry<K> {
     question: ServerRequest,
 }
 
-/// The place of a request. It is free when this is dropped.
+/// The place of a request, freed on drop.
 struct DeferredPlace<K> {
     requests: Arc<DeferredRequests<K>>,
     number: u64,
@@ -60,18 +59,17 @@ struct DeferredPlace<K> {
 // === impl DeferredRequests ===
 
 impl<K> DeferredRequests<K> {
-    /// None yet.
     pub(crate) fn new(limits: DeferredLimits) -> Arc<Self> {
         let held = Mutex::new(HeldRequest { entries: Vec::new(), last: 0 });
         Arc::new(Self { limits, held, count: AtomicUsize::new(0) })
     }
 
-    /// Stores a request. Returns its wait, which has to be polled: it ends after 5 s with the request if no call took
-    /// it, and with `None` if one did or the server withdrew it. Dropping the wait drops the request.
+    /// Stores a request. Poll the returned wait: it ends after 5 s with the request if no call took it, and with `None`
+    /// if one did or the server withdrew it. Dropping the wait drops the request.
     ///
     /// # Errors
     ///
-    /// The request itself, if there is no room: of all, or of those whose keys `count` together with this one.
+    /// The request itself, if the limit is reached: the total, or that of the keys that `count` together with this one.
     pub(crate) fn hold(
         self: &Arc<Self>,
         key: K,
@@ -95,17 +93,17 @@ impl<K> DeferredRequests<K> {
         })
     }
 
-    /// True if there is none. Takes no lock.
+    /// True if empty. Takes no lock.
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// True if there is one under a key for which `is_for` holds.
+    /// True if any key satisfies `is_for`.
     pub(crate) fn holds(&self, is_for: impl Fn(&K) -> bool) -> bool {
         !self.is_empty() && self.held.lock().entries.iter().any(|entry| is_for(&entry.key))
     }
 
-    /// Takes those under keys for which this holds, oldest first.
+    /// Takes the requests whose keys satisfy `is_for`, oldest first.
     pub(crate) fn take(&self, is_for: impl Fn(&K) -> bool) -> Vec<(K, ServerRequest)> {
         if self.is_empty() {
             return Vec::new();

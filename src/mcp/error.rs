@@ -1,4 +1,4 @@
-//! The error member of a JSON-RPC response. Knows nothing of HTTP statuses.
+//! The error member of a JSON-RPC response.
 
 use std::fmt;
 
@@ -12,13 +12,13 @@ use super::{
 };
 use crate::model::BackendId;
 
-/// Members of an error's data in which the gateway advises clients; see [`Retry`].
+/// Members of an error's data that hold advice for clients; see [`Retry`].
 const RETRYABLE: &str = "retryable";
 const MAY_HAVE_RUN: &str = "mayHaveRun";
 const LOGIN_REQUIRED: &str = "loginRequired";
 const AT_ANOTHER_REPLICA: &str = "atAnotherReplica";
 
-/// The error that a request ended with: the code, and the whole object as it was written.
+/// The error that a request ended with: the code, and the whole object as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorObject {
     code: i64,
@@ -29,33 +29,32 @@ pub struct ErrorObject {
 /// Why a backend does not serve a call.
 #[derive(Debug, Clone, Copy)]
 pub struct Unavailable<'a> {
-    /// The backend.
     pub backend: &'a BackendId,
     /// Why, for people.
     pub reason: &'a str,
     /// Retry advice for the client.
     pub retry: Retry,
-    /// The versions that the server supports, if none of them is known here.
+    /// The versions that the server supports, if the gateway knows none of them.
     pub supported: &'a [String],
 }
 
 /// Retry advice: whether the same request may be sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// It may: the call did not run, and what is wrong may pass.
+    /// It may: the call did not run, and the cause may be temporary.
     Possible,
-    /// It may, and is carried to another replica, where the server runs.
+    /// It may, at another replica, where the server runs.
     Elsewhere,
-    /// It should not without a look: the call may have run.
+    /// Not blindly: the call may have run.
     MayHaveRun,
-    /// It is of no use until the configuration or the server changes, or the server refused this request.
+    /// It is pointless until the configuration or the server changes, or the server refused this request.
     Useless,
-    /// It may once the user has given the server what it needs.
+    /// It may, once the user has supplied what the server needs.
     AfterLogin,
 }
 
 impl ErrorObject {
-    /// The text is no JSON (JSON-RPC 2.0).
+    /// The text is not JSON (JSON-RPC 2.0).
     pub const PARSE_ERROR: i64 = -32700;
     /// The JSON is no request (JSON-RPC 2.0).
     pub const INVALID_REQUEST: i64 = -32600;
@@ -73,7 +72,7 @@ impl ErrorObject {
     pub const HEADER_MISMATCH: i64 = -32020;
     /// The client did not declare what the server needs (MCP 2026-07-28).
     pub const MISSING_CAPABILITY: i64 = -32021;
-    /// The version of the request is not spoken (MCP 2026-07-28, versioning).
+    /// The gateway does not support the version of the request (MCP 2026-07-28, versioning).
     pub const UNSUPPORTED_VERSION: i64 = -32022;
 
     /// An error of the gateway's own.
@@ -98,14 +97,14 @@ impl ErrorObject {
         Some(Self { code, json: json::with_member(&json, "code", &code.to_string()), revision: None })
     }
 
-    /// The same error, known to be written by a peer that speaks `revision`: some codes mean something in one revision
+    /// The same error, known to be written by a peer that speaks `revision`: some codes have a meaning in one revision
     /// only.
     #[must_use]
     pub fn written_in(self, revision: Revision) -> Self {
         Self { revision: Some(revision), ..self }
     }
 
-    /// The same error with an edited object; unchanged if `json` is no error object.
+    /// The same error with an edited object; unchanged if `json` is not an error object.
     #[must_use]
     pub fn edited(self, json: Bytes) -> Self {
         match Self::read(json) {
@@ -114,7 +113,7 @@ impl ErrorObject {
         }
     }
 
-    /// The version that it was written in; `None` for one of the gateway's own, which means the same in every version.
+    /// The version it was written in; `None` for the gateway's own errors, which mean the same in every version.
     pub const fn revision(&self) -> Option<Revision> {
         self.revision
     }
@@ -124,12 +123,12 @@ impl ErrorObject {
         Self::new(Self::INVALID_PARAMS, message)
     }
 
-    /// `-32602` for parameters in which the string `key` is missing.
+    /// `-32602` for parameters without the string `key`.
     pub fn missing_string(key: &str) -> Self {
         Self::invalid_params(&format!("`{key}` is missing or is no string"))
     }
 
-    /// `-32602` for a task that the caller has not, the same for one that does not exist and for somebody else's.
+    /// `-32602` for a task that does not exist or belongs to another user. Both look the same.
     pub fn unknown_task() -> Self {
         Self::invalid_params("Unknown task: it does not exist, has expired, or is not yours")
     }
@@ -162,7 +161,7 @@ impl ErrorObject {
         Self::with_data(Self::INTERNAL_ERROR, message, &data!({ "retryable": true }))
     }
 
-    /// `-32603` for a call that may have run, and whose answer nobody has. An agent must not send it again without a look.
+    /// `-32603` for a call that may have run but has no answer. An agent must not repeat it blindly.
     pub fn lost(message: &str) -> Self {
         let mut data = data!({});
         Retry::MayHaveRun.tell(&mut data);
@@ -177,7 +176,7 @@ impl ErrorObject {
         )
     }
 
-    /// [`ErrorObject::lost`] for a call that is ended since the memory for messages is used up.
+    /// [`ErrorObject::lost`] for a call that was ended to free memory for messages.
     pub fn out_of_memory() -> Self {
         Self::lost(
             "The gateway ended this call: its memory for messages is used up, and too much of it by you or this server. The \
@@ -205,7 +204,7 @@ impl ErrorObject {
         self.with_datum("backend", &name).with_datum("server", &name)
     }
 
-    /// The same error as one about this server: one of the gateway's own names it then, also in its message.
+    /// The same error, attributed to this server. The gateway's own errors then name it, also in their message.
     #[must_use]
     pub fn about(self, backend: &BackendId) -> Self {
         if self.revision.is_some() || self.code != Self::INTERNAL_ERROR {
@@ -220,7 +219,7 @@ impl ErrorObject {
         named.edited(json)
     }
 
-    /// The same error with a member of its data, if there is no such member and the data is an object.
+    /// The same error with a member of its data, if the data is an object without that member.
     #[must_use]
     pub(super) fn with_datum(self, name: &str, value: &str) -> Self {
         let text = String::from_utf8_lossy(&self.json).into_owned();
@@ -234,8 +233,7 @@ impl ErrorObject {
         self.edited(edited.into())
     }
 
-    /// True for an error of the gateway about something that may pass: a request that does the same however often it runs,
-    /// such as a poll, is worth another try.
+    /// True for a temporary error of the gateway: an idempotent request, such as a poll, is worth another try.
     pub fn may_pass(&self) -> bool {
         self.tells(RETRYABLE) || self.tells(MAY_HAVE_RUN)
     }
@@ -256,7 +254,7 @@ impl ErrorObject {
         self.revision.is_none() && told() == Some(true)
     }
 
-    /// True if it is about the message as such, not about the request.
+    /// True if it concerns the message itself, not its request.
     pub const fn is_of_the_frame(&self) -> bool {
         matches!(self.code, Self::PARSE_ERROR | Self::INVALID_REQUEST)
     }
@@ -269,12 +267,11 @@ impl ErrorObject {
         modern && (self.is_of_the_frame() || of_headers)
     }
 
-    /// The code.
     pub const fn code(&self) -> i64 {
         self.code
     }
 
-    /// The message; empty if it is no string.
+    /// The message; empty if it is not a string.
     pub fn message(&self) -> String {
         serde_json::from_slice::<Value>(&self.json)
             .ok()
@@ -282,7 +279,7 @@ impl ErrorObject {
             .unwrap_or_default()
     }
 
-    /// The whole object as it was written.
+    /// The whole object as written.
     pub const fn json(&self) -> &Bytes {
         &self.json
     }
@@ -293,7 +290,7 @@ impl ErrorObject {
 }
 
 impl Retry {
-    /// Adds the advice to an error's data.
+    /// Adds retry advice to an error's data.
     fn tell(self, data: &mut Value) {
         match self {
             Self::Possible => data[RETRYABLE] = true.into(),

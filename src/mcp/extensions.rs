@@ -1,9 +1,9 @@
-//! Extensions of MCP (2026-07-28, *Extensions*): a file each, and a line in [`EXTENSIONS`]. Everything that the gateway does
-//! for an extension because it is declared, listed or named is read from here.
+//! Extensions of MCP (2026-07-28, *Extensions*): one file each, and a line in [`EXTENSIONS`]. All that the gateway does
+//! for a declared, listed or named extension starts here.
 //!
-//! An extension that nobody wrote a file for passes at the endpoint of its server: its settings, and its methods as those that
-//! MCP does not define. At endpoints of several servers these reach none, so that it is not declared there. What one side of a
-//! call lacks is supplied by a decorator in `crossing`, as for any other difference between the sides.
+//! An extension without a file here passes through at its server's own endpoint, as do its settings and methods.
+//! Endpoints of several servers cannot route its methods, so they do not declare it. As with any other difference
+//! between two sides of a call, a decorator in `crossing` supplies what one side lacks.
 
 mod apps;
 mod extension;
@@ -30,7 +30,7 @@ use super::{
 /// The extensions, in no particular order.
 const EXTENSIONS: &[&dyn Extension] = &[&tasks::TasksExtension, &apps::AppsExtension];
 
-/// The places of URIs that extensions add, with those of MCP itself.
+/// The places of URIs in MCP and its extensions.
 struct ExtendedPlaces {
     tool: Paths,
     tool_result: Paths,
@@ -63,7 +63,7 @@ pub(super) fn tool_result_uris() -> Paths {
     PLACES.tool_result
 }
 
-/// The places of URIs in a task of the extension of 2026-07-28 that is done: what the tool gave.
+/// The places of URIs in a task of the extension of 2026-07-28 that is done, in the tool's result.
 pub(super) fn task_uris() -> Paths {
     PLACES.task
 }
@@ -82,7 +82,7 @@ pub(super) fn methods() -> impl Iterator<Item = &'static MethodRow> {
     EXTENSIONS.iter().flat_map(|extension| extension.methods())
 }
 
-/// True if the gateway carries this extension to every client, wherever it is.
+/// True if the gateway carries this extension to every client.
 pub(crate) fn is_known(id: &str) -> bool {
     known(id).is_some()
 }
@@ -91,12 +91,12 @@ fn known(id: &str) -> Option<&'static dyn Extension> {
     EXTENSIONS.iter().find(|extension| extension.id() == id).copied()
 }
 
-/// The capability `extensions` of several servers, each of which has its own: by name the settings that a client is shown.
+/// The merged `extensions` capability of several servers: the settings a client sees, by name.
 pub(crate) fn merged(declared: &[Map<String, Value>]) -> Map<String, Value> {
     by_name(declared, |id, settings| known(id)?.merged(settings))
 }
 
-/// The members that all of these have alike who have them at all.
+/// The members on which all objects that have them agree.
 pub(crate) fn agreed_members(declared: &[Map<String, Value>]) -> Map<String, Value> {
     by_name(declared, |_, settings| agreed(settings))
 }
@@ -109,7 +109,7 @@ fn by_name(declared: &[Map<String, Value>], merge: impl Fn(&str, &[Value]) -> Op
     settings.iter().filter_map(|(name, values)| Some(((*name).to_owned(), merge(name, values)?))).collect()
 }
 
-/// Adds to the `merged` capabilities of several servers what clients know extensions by that have other names for them.
+/// Adds to the `merged` capabilities of several servers the other names under which clients recognize extensions.
 pub(crate) fn add_to_merged(declared: &[Map<String, Value>], merged: &mut Map<String, Value>) {
     for extension in EXTENSIONS {
         extension.add_to_merged(declared, merged);

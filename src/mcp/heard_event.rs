@@ -1,4 +1,4 @@
-//! An event that a server told a client outside of calls, on its way through the server's layers. Knows nothing of both.
+//! A server event from outside of calls, on its way through the server's layers to a client.
 
 use std::{fmt, sync::Arc};
 
@@ -7,10 +7,11 @@ use parking_lot::Mutex;
 use super::Event;
 use crate::model::BackendId;
 
-/// An event of a server for one client, which passes through the server's layers by a listen of its own. Clones share it.
+/// An event of a server for one client, which passes through the server's layers on a listen of its own. Clones share
+/// it.
 #[derive(Clone)]
 pub struct HeardEvent {
-    /// The server, also when another has taken its place.
+    /// The server, even if another has replaced it.
     server: Arc<BackendId>,
     event: Arc<Mutex<Option<Event>>>,
 }
@@ -28,7 +29,7 @@ impl HeardEvent {
         &self.server
     }
 
-    /// The event, once, if it is of this server and not of one that had its name before.
+    /// The event, once, if this server sent it, and not an earlier server of the same name.
     pub(crate) fn take(&self, server: &Arc<BackendId>) -> Option<Event> {
         if !Arc::ptr_eq(&self.server, server) {
             return None;

@@ -1,8 +1,8 @@
-//! Clients that hear what servers say outside of calls: one registration and one queue for each client, whatever the number of
-//! servers. Knows nothing of connections, and of who may see a server.
+//! Clients that get server events from outside of calls: one registration and one queue per client, for any number of
+//! servers.
 //!
-//! A server that [`Announcer`] describes tells the clients that are registered here; the others are listened to one by one. The
-//! queue keeps the events of each server apart, so that none takes the room of another.
+//! A server with an [`Announcer`] sends its events to the clients registered here; the gateway listens to the other
+//! servers one by one. The queue keeps the events of each server apart, so that no server takes another's space.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -26,22 +26,22 @@ use crate::{
 /// Events of one server that may wait for a slow client; further ones are dropped and counted.
 pub(crate) const QUEUE: Bounds = Bounds { messages: 256, bytes: 1024 * 1024 };
 
-/// A server whose events reach the clients that are registered, without a listen of each.
+/// A server whose events reach all registered clients, without one listen each.
 pub trait Announcer: Send + Sync {
-    /// The clients that it tells.
+    /// The clients that get its events.
     fn hearers(&self) -> Arc<Hearers>;
 
-    /// Has it send log messages of the level that this client's session has set, for as long as the value is kept.
+    /// Makes it send log messages of the level set by this client's session, until the value is dropped.
     fn hold_level(&self, context: &Context) -> Box<dyn HeldLevel>;
 }
 
-/// The level of a session at one server. Dropping it gives it up.
+/// The level of a session at one server, in force until dropped.
 pub trait HeldLevel: Send {
-    /// Notices that the session has set another.
+    /// Reports that the session has set another level.
     fn changed(&self);
 }
 
-/// A server that keeps something for those who hear it, and is told when one leaves.
+/// A server that keeps state for registered clients, and learns when one leaves.
 pub(crate) trait LeftBehind: Send + Sync {
     /// Tidies up after a client that has left.
     fn left(&self, context: &Context);
@@ -54,50 +54,47 @@ pub struct Hearers(RwLock<HearersByOwner>);
 #[derive(Default)]
 struct HearersByOwner {
     users: HashMap<UserId, Vec<Arc<Hearer>>>,
-    /// The same once more, by session or request.
+    /// The same, by session or request.
     requesters: HashMap<Requester, Vec<Arc<Hearer>>>,
 }
 
-/// Those of the clients among whom a connection is shared.
+/// The clients that share a connection.
 pub(crate) enum HearersOf<'a> {
     Session(&'a SessionId),
     User(&'a UserId),
     All,
 }
 
-/// Those of them that an event is for.
+/// The clients that an event is for.
 #[derive(Debug)]
 pub(crate) enum Addressees {
-    /// All.
     All,
-    /// All but those of this session or request.
+    /// All except this session or request.
     But(Requester),
-    /// Those of these sessions and requests.
+    /// Only these sessions and requests.
     Only(HashSet<Requester>),
 }
 
-/// A server that tells clients, and the account that pays for what waits for them.
+/// A server that sends events, and the account that pays for queued ones.
 pub(crate) struct AnnouncingServer {
-    /// Its name, also when another has taken its place.
+    /// Its name, even if another server has replaced it.
     pub(crate) backend: Arc<BackendId>,
-    /// Its account.
     pub(crate) account: Account,
 }
 
-/// One registered client.
 pub(crate) struct Hearer {
     /// The client, its caller and its session.
     pub(crate) context: Context,
     sees: Box<dyn Fn(&BackendId) -> bool + Send + Sync>,
     inbox: Mutex<HearerInbox>,
-    /// The servers that keep something for it; `None` once it has left.
+    /// The servers that keep state for it; `None` once it has left.
     traces: Mutex<Option<Vec<Weak<dyn LeftBehind>>>>,
 }
 
 /// Events that wait for a client.
 #[derive(Default)]
 struct HearerInbox {
-    /// Of servers with events alone, the next to be read first.
+    /// Only servers with queued events; the next to be read comes first.
     parts: VecDeque<InboxPart>,
     reader: Option<Waker>,
     is_closed: bool,
@@ -110,7 +107,7 @@ struct InboxPart {
     receiver: QueueReceiver<Event>,
 }
 
-/// The registration of a client. Dropping it ends that.
+/// The registration of a client, until dropped.
 pub(crate) struct HearerPlace {
     hearers: Arc<Hearers>,
     hearer: Arc<Hearer>,
@@ -119,7 +116,7 @@ pub(crate) struct HearerPlace {
 // === impl Hearers ===
 
 impl Hearers {
-    /// Registers the client of `context`, who hears those servers that it `sees`.
+    /// Registers the client of `context` for the events of the servers that it `sees`.
     pub(crate) fn register(
         self: &Arc<Self>,
         context: Context,
@@ -134,8 +131,8 @@ impl Hearers {
         HearerPlace { hearers: Arc::clone(self), hearer }
     }
 
-    /// Those of the clients of `scope` that an event of this server is for: who see it, and are `at` the connection that is meant.
-    /// Looks at no others where the event names its addressees, and at no more than it takes to find `most` of them.
+    /// The clients of `scope` that get an event of this server: they see it, and are `at` the right connection. Looks
+    /// only at the addressees if the event names them, and stops after `most` clients.
     pub(crate) fn of(
         &self,
         scope: &HearersOf<'_>,
@@ -218,7 +215,7 @@ impl Hearer {
     ///
     /// # Errors
     ///
-    /// The event, if there is no room for it or nobody reads.
+    /// Returns the event if the queue is full or has no reader.
     pub(crate) fn send(&self, server: &AnnouncingServer, event: Event) -> Result<(), Event> {
         let mut inbox = self.inbox.lock();
         if inbox.is_closed {
@@ -260,7 +257,7 @@ impl HearerInbox {
     fn take(&mut self) -> Option<HeardEvent> {
         while let Some(mut part) = self.parts.pop_front() {
             match part.receiver.ready() {
-                // nothing more, or what waited was given up for want of memory
+                // nothing more, or queued events were dropped to free memory
                 Some(Event::Done(_)) | None => {}
                 Some(event) => {
                     let server = Arc::clone(&part.server);

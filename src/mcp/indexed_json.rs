@@ -1,5 +1,5 @@
-//! The JSON text of one payload, and the places of its members and of those of `_meta`, which are read once and kept. Knows
-//! nothing of what they mean.
+//! The JSON text of one payload, with the places of its members and of the members of `_meta`, which are read once and
+//! kept.
 
 use std::{
     ops::Deref,
@@ -14,12 +14,11 @@ use super::json::{self, At, Found, index::MemberIndex, scan::Members};
 /// The name of the `_meta` member.
 pub const META: &str = "_meta";
 
-/// A JSON text, or none, which is known to be UTF-8. Cheap to clone; its members are looked for once, when the first of
-/// them is asked for.
+/// A JSON text, or none, known to be UTF-8. Cheap to clone. Its members are indexed when the first is asked for.
 #[derive(Debug, Clone, Default)]
 pub struct IndexedJson {
     text: ByteString,
-    /// `None` in it if the members are too many.
+    /// `None` inside if there are too many members.
     index: OnceLock<Option<Arc<MemberIndex>>>,
 }
 
@@ -31,7 +30,6 @@ impl IndexedJson {
         Self { text, index: OnceLock::new() }
     }
 
-    /// The text.
     pub fn into_text(self) -> Bytes {
         self.text.into_bytes()
     }
@@ -44,7 +42,7 @@ impl IndexedJson {
         }
     }
 
-    /// The same as [`Self::member`], without noting the places of the others if they are not known.
+    /// The same as [`Self::member`], without indexing the other members.
     pub fn peek(&self, key: &str) -> Option<&str> {
         match self.index.get() {
             Some(Some(index)) => index.get(&self.text, key),
@@ -60,14 +58,14 @@ impl IndexedJson {
         }
     }
 
-    /// The members in order: each name as it is written, with its quotes, and the text of its value.
+    /// The members in order: each name as written, with its quotes, and the text of its value.
     pub(super) fn members(&self) -> impl Iterator<Item = (&str, &str)> {
         let (text, index) = (&*self.text, self.index());
         let scanned = if index.is_none() { Some(Members::of(text)) } else { None };
         index.map(|index| index.iter(text)).into_iter().flatten().chain(scanned.into_iter().flatten())
     }
 
-    /// The same of `_meta`.
+    /// The members of `_meta`, likewise.
     pub fn meta_members(&self) -> impl Iterator<Item = (&str, &str)> {
         let (text, index) = (&*self.text, self.index());
         let meta = if index.is_none() { json::member_of(text, META) } else { None };
@@ -97,7 +95,7 @@ impl IndexedJson {
     }
 }
 
-/// Bytes that are no UTF-8 are no JSON: none.
+/// Bytes that are not UTF-8 are not JSON, and read as empty.
 impl From<Bytes> for IndexedJson {
     fn from(text: Bytes) -> Self {
         Self::new(text.try_into().unwrap_or_default())

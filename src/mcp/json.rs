@@ -1,7 +1,7 @@
-//! Raw JSON, read by view and edited by key: every byte that is not edited stays. Knows nothing of MCP.
+//! Raw JSON, read by view and edited by key. Bytes that are not edited stay.
 //!
-//! Values are never decoded into a tree and written again: numbers, spacing, repeated and unknown members survive as
-//! they came. Nested values are skipped without recursion, so depth costs nothing.
+//! Values are never decoded into a tree and written again: numbers, spacing, repeated and unknown members survive
+//! unchanged. Nested values are skipped without recursion, so depth costs nothing.
 
 pub(crate) mod check;
 pub mod draft;
@@ -27,7 +27,7 @@ pub enum At {
     Key(&'static str),
     /// Each element of an array.
     Each,
-    /// Each member of an object; the last one of each name.
+    /// Each member of an object; for repeated names, the last.
     Member,
 }
 
@@ -35,13 +35,13 @@ pub enum At {
 #[derive(Debug, Default)]
 pub struct Object<'a>(Vec<(Cow<'a, str>, &'a str)>);
 
-/// Replacements that are collected first and then made in one go. Where a name on the way is repeated, only its last
-/// member is looked at, and if anything is replaced, the others are removed: no value is written more than once, and every
+/// Replacements that are collected first and then made in one go. Where a name on the path is repeated, only its last
+/// member counts, and if anything is replaced, the others are removed: no value is written more than once, and every
 /// reader of the new text finds the same one.
 #[derive(Debug, Default)]
 pub struct Edits {
     replaced: Vec<(Range<usize>, Vec<u8>)>,
-    /// Members that another one of their name follows, with the comma after them.
+    /// Earlier members of a repeated name, each with the comma after it.
     superseded: Vec<Range<usize>>,
 }
 
@@ -49,7 +49,7 @@ pub struct Edits {
 #[derive(Debug, Clone, Default)]
 pub struct Found {
     value: Option<Range<usize>>,
-    /// Members on the way that another one of their name follows: removed when the value is replaced.
+    /// Earlier members of a repeated name along the path: removed when the value is replaced.
     superseded: Vec<Range<usize>>,
 }
 
@@ -57,7 +57,7 @@ pub struct Found {
 struct MemberOnPath<'t, 'p> {
     name: Cow<'t, str>,
     value: &'t str,
-    /// The place at which the member begins, and that of the next one.
+    /// The start of the member, and the start of the next one.
     start: usize,
     next: usize,
     inside: Vec<&'p [At]>,
@@ -66,8 +66,8 @@ struct MemberOnPath<'t, 'p> {
 // === impl Object ===
 
 impl<'a> Object<'a> {
-    /// Reads the members of the object that `text` is; `None` if it is something else. `text` must be valid JSON, such as
-    /// part of a message: of any other some members are read.
+    /// Reads the members of the object that `text` is; `None` if it is something else. `text` must be valid JSON, such
+    /// as part of a message: any other text yields some members.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
         is_object(text).then(|| Self(Members::of(text).map(|(name, value)| (name_of(name), value)).collect()))
@@ -141,8 +141,8 @@ impl Edits {
         self.replaced.is_empty()
     }
 
-    /// Offers the value of `text` at the end of `path` to `change`, and notes what it gives as its replacement. What is not
-    /// there, or of another shape, is passed over.
+    /// Offers the value of `text` at the end of `path` to `change`, and notes the returned replacement. Skips a missing
+    /// value, or one of another shape.
     pub fn visit<F>(&mut self, text: &[u8], path: &[At], change: &mut F)
     where
         F: FnMut(&str) -> Option<String>,
@@ -186,7 +186,7 @@ impl Edits {
         }
     }
 
-    /// The members of the object `part` that are on one of `paths`; of those with one name the last.
+    /// The members of the object `part` on any of `paths`; for repeated names, the last.
     fn members_on<'t, 'p>(&mut self, whole: &str, part: &'t str, paths: &[&'p [At]]) -> Vec<MemberOnPath<'t, 'p>> {
         let mut members: Vec<MemberOnPath<'t, 'p>> = Vec::new();
         let mut is_last_on_path = false;
@@ -264,7 +264,7 @@ impl Found {
     /// The member `key` of the object `text`.
     fn member(text: &str, key: &str) -> Self {
         let mut found = Self::default();
-        // the last one so far: where it begins, and where the next member does
+        // the last one so far: where it begins, and where the next member begins
         let (mut start, mut next) = (0, None);
         for (name, value) in Members::of(text) {
             let at = span(text, name).start;
@@ -279,7 +279,7 @@ impl Found {
         found
     }
 
-    /// The place of the value, if no name on the way is repeated.
+    /// The place of the value, if no name on the path is repeated.
     pub(crate) fn only(&self) -> Option<&Range<usize>> {
         self.value.as_ref().filter(|_| self.superseded.is_empty())
     }
@@ -294,14 +294,14 @@ impl Found {
         unquote(std::str::from_utf8(text.get(self.value.clone()?)?).ok()?)
     }
 
-    /// The text with the JSON text `value` in its place. `text` is the one that was looked at.
+    /// The text with its value replaced by the JSON text `value`. `text` must be the text it was found in.
     pub fn replace(&self, text: &str, value: &str) -> String {
         let Some(place) = &self.value else { return text.to_owned() };
-        // exact: a text with room to spare is given a second allocation when it is shared
+        // exact: sharing a text with spare capacity costs a second allocation
         let gone = place.len() + self.superseded.iter().map(Range::len).sum::<usize>();
         let mut edited = String::with_capacity(text.len().saturating_sub(gone) + value.len());
         let mut kept = 0;
-        // what is superseded stands before what supersedes it, in the order of the levels
+        // superseded members come before the last one, in the order of the levels
         for (range, new) in self.superseded.iter().map(|range| (range, "")).chain([(place, value)]) {
             edited.push_str(text.get(kept..range.start).unwrap_or_default());
             edited.push_str(new);
@@ -317,8 +317,8 @@ fn after<'a>(paths: &[&'a [At]], taken: impl Fn(&At) -> bool) -> Vec<&'a [At]> {
     paths.iter().filter_map(|path| path.split_first()).filter(|(step, _)| taken(step)).map(|(_, rest)| rest).collect()
 }
 
-/// Sets the member `key` of the object `text` to the JSON text `value`. It is added at the end if there is none; if the
-/// name is repeated, the last one stays. A text that is no object is given back as it is.
+/// Sets the member `key` of the object `text` to the JSON text `value`. Adds it at the end if there is none; if the
+/// name is repeated, the last one stays. Returns a text that is not an object unchanged.
 pub fn with_member(text: &Bytes, key: &str, value: &str) -> Bytes {
     let Some(whole) = std::str::from_utf8(text).ok().filter(|text| is_object(text)) else { return text.clone() };
     let found = Found::member(whole, key);
@@ -345,7 +345,7 @@ pub fn without_member(text: &Bytes, key: &str) -> Bytes {
     for (index, (name, value)) in object.0.iter().enumerate() {
         let after = offset(text, value).end;
         let end = if index + 1 == object.0.len() { close } else { comma_after(text, after) };
-        // a text that is no JSON stays as it is
+        // a text that is not JSON stays as it is
         let Some(member) = text.get(start..end) else { return text.clone() };
         if name != key {
             kept.push(member);
@@ -365,7 +365,7 @@ pub fn member<'a>(text: &'a [u8], key: &str) -> Option<&'a str> {
     member_of(std::str::from_utf8(text).ok()?, key)
 }
 
-/// The same of a text that is known to be one.
+/// The same for a text known to be an object.
 pub(crate) fn member_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     Members::of(text).filter(|(name, _)| is_named(name, key)).last().map(|(_, value)| value)
 }
@@ -376,7 +376,7 @@ pub(crate) fn may_hold(text: &[u8], name: &Finder<'_>) -> bool {
     name.find(text).is_some() || may_escape_letters(text)
 }
 
-/// True if a name in `text` may have letters that are written as escapes: by their number, since they have no other.
+/// True if a name in `text` may have letters written as escapes: `\u` is their only form.
 pub(crate) fn may_escape_letters(text: &[u8]) -> bool {
     static NUMBER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(r"\u"));
     memchr::memchr(b'\\', text).is_some_and(|first| NUMBER.find(&text[first..]).is_some())
@@ -384,7 +384,7 @@ pub(crate) fn may_escape_letters(text: &[u8]) -> bool {
 
 /// True if the name, written with its quotes, is `name`.
 pub(crate) fn is_named(written: &str, name: &str) -> bool {
-    // escapes are longer than what they stand for
+    // escapes are longer than the characters they encode
     match written.len().cmp(&(name.len() + 2)) {
         Ordering::Less => false,
         Ordering::Equal => written.as_bytes()[1..].starts_with(name.as_bytes()),
@@ -392,7 +392,7 @@ pub(crate) fn is_named(written: &str, name: &str) -> bool {
     }
 }
 
-/// The name that is written so, with its quotes. A lone surrogate in it is read as U+FFFD.
+/// The name in this written form, with its quotes. A lone surrogate in it is read as U+FFFD.
 pub(crate) fn name_of(written: &str) -> Cow<'_, str> {
     match written.get(1..written.len().saturating_sub(1)) {
         Some(name) if !has_escape(name) => Cow::Borrowed(name),
@@ -421,14 +421,14 @@ pub fn quote(text: &str) -> String {
     quoted
 }
 
-/// The string that the JSON text is; `None` if it is something else.
+/// The string in the JSON text; `None` for any other value.
 pub fn unquote(text: &str) -> Option<String> {
     unquoted(text).map(Cow::into_owned)
 }
 
-/// The same, borrowed if it is written as it is read.
+/// The same, borrowed if it has no escapes.
 pub(crate) fn unquoted(text: &str) -> Option<Cow<'_, str>> {
-    // most strings have nothing in them that is written otherwise than it is read
+    // most strings have no escapes
     let plain = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     match plain.filter(|plain| check::special(plain.as_bytes()).is_none()) {
         Some(plain) => Some(Cow::Borrowed(plain)),
@@ -444,7 +444,7 @@ fn comma_after(text: &[u8], from: usize) -> usize {
     text[from..].iter().position(|byte| *byte == b',').map_or(text.len(), |at| from + at)
 }
 
-/// The position of `part` in `whole`, of which it is a slice.
+/// The position of `part`, a slice of `whole`.
 fn span(whole: &str, part: &str) -> Range<usize> {
     offset(whole.as_bytes(), part)
 }

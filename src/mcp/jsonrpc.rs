@@ -1,6 +1,6 @@
-//! JSON-RPC 2.0 envelopes: bytes to messages and back. Knows nothing of methods' meaning and of revisions.
+//! JSON-RPC 2.0 envelopes: bytes to messages and back.
 //!
-//! An envelope is parsed once and its parts are slices of what was read; payloads are not looked into.
+//! An envelope is parsed once and its parts are slices of the input; payloads are not parsed.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use crate::support::piece::{is_small_part, piece};
 /// Maximum number of messages in a batch, the highest that can be configured (`batch`).
 const MAX_BATCH: usize = 10_000;
 
-/// Maximum length of a method, and of the text of an id, in bytes: both are kept beside the message.
+/// Maximum length of a method, and of the text of an id, in bytes. Both are kept in the message.
 const MAX_NAME: usize = 1024;
 
 /// The id of a request: a string or a number, kept verbatim so that it can be echoed exactly.
@@ -31,14 +31,12 @@ pub enum Message {
     Request {
         /// The id that the answer has to carry.
         id: RequestId,
-        /// The method.
         method: Method,
         /// The text of `params`; empty where absent.
         params: IndexedJson,
     },
     /// A method without an id.
     Notification {
-        /// The method.
         method: Method,
         /// The text of `params`; empty where absent.
         params: IndexedJson,
@@ -55,35 +53,28 @@ pub enum Message {
 /// The content of one frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
-    /// One message.
     Single(Message),
-    /// A batch (2025-03-26): each element is a message, or the error that it deserves.
+    /// A batch (2025-03-26): each element is a message, or its error.
     Batch(Vec<Result<Message, Malformed>>),
 }
 
-/// The text is no JSON-RPC message.
+/// The text is not a JSON-RPC message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// It is no JSON: `-32700`.
+    /// Not JSON: `-32700`.
     #[error("Parse error: the text is not JSON")]
     NotJson,
-    /// Valid JSON that is no message: `-32600`, with the id if it is readable.
+    /// Valid JSON, but not a message: `-32600`, with the id if it is readable.
     #[error("Invalid Request: {reason}")]
     NotAMessage {
-        /// The error.
         reason: Cow<'static, str>,
         /// The id, if it is readable.
         id: Option<RequestId>,
     },
-    /// An object that was meant as the answer to this request, which no other follows: `-32600`.
+    /// An object meant as the answer to this request, which gets no other: `-32600`.
     #[error("Invalid Request: the answer cannot be read: {reason}")]
-    BrokenAnswer {
-        /// The error.
-        reason: String,
-        /// The request.
-        id: RequestId,
-    },
-    /// Its parameters are a list, or a member that the gateway decides on can be read in two ways: `-32602`.
+    BrokenAnswer { reason: String, id: RequestId },
+    /// Its parameters are a list, or a member that the gateway decides on has two readings: `-32602`.
     #[error("Invalid params: {reason}")]
     InvalidParams {
         /// The reason, with the member.
@@ -120,20 +111,19 @@ impl RequestId {
         &self.0
     }
 
-    /// The id as one of the gateway's own numbers.
+    /// The id as a number, if the gateway assigned it.
     pub fn as_number(&self) -> Option<u64> {
         std::str::from_utf8(&self.0).ok()?.parse().ok()
     }
 
-    /// The number of the gateway's own that a peer gives back in another form: as text (`"2"`), or with a fraction of zero
-    /// (`2.0`).
+    /// The gateway's number, returned by a peer in another form: as text (`"2"`), or with a fraction of zero (`2.0`).
     pub fn as_returned_number(&self) -> Option<u64> {
         returned_number(std::str::from_utf8(&self.0).ok()?)
     }
 }
 
-/// The number of the gateway's own in this JSON text, which a peer may give back as text, or with a fraction of zero: its
-/// canonical decimal in either case.
+/// The gateway's number in this JSON text, which a peer may return as text, or with a fraction of zero: in canonical
+/// decimal.
 pub fn returned_number(text: &str) -> Option<u64> {
     let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     let digits = match (quoted, text.split_once('.')) {
@@ -154,14 +144,14 @@ pub fn returned_number(text: &str) -> Option<u64> {
 /// The members of an envelope that JSON-RPC names.
 const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
-/// An envelope as it came. Absent members differ from those that are `null`.
+/// An envelope as received. Absent members differ from `null` members.
 #[derive(Default)]
 struct Envelope<'a> {
     /// The texts of [`MEMBERS`], in their order.
     members: [Option<&'a str>; MEMBERS.len()],
-    /// A member that is there twice.
+    /// A repeated member.
     repeated: Option<&'static str>,
-    /// A member that is there in another spelling, which some readers take for it.
+    /// A member in another spelling, which some readers accept.
     misspelled: Option<&'static str>,
 }
 
@@ -196,7 +186,7 @@ impl Message {
         [head, payload, Bytes::from_static(b"}")]
     }
 
-    /// Writes what stands before the payload, which is the last member.
+    /// Writes everything before the payload, which is the last member.
     fn put_head(&self, text: &mut BytesMut) {
         text.put_slice(br#"{"jsonrpc":"2.0""#);
         let name = match self {
@@ -242,7 +232,7 @@ impl Message {
         }
     }
 
-    /// The bytes of its payload: what it weighs, but for the envelope.
+    /// The size of its payload in bytes, without the envelope.
     pub fn payload_len(&self) -> usize {
         self.payload().len()
     }
@@ -258,12 +248,12 @@ impl Message {
 }
 
 impl<'a> Envelope<'a> {
-    /// Takes in a member: its name as it is written, with its quotes.
+    /// Records a member: its name as written, with its quotes.
     fn take(&mut self, name: &str, value: &'a str) {
         let name = json::name_of(name);
         match MEMBERS.iter().position(|member| name == *member) {
             Some(place) if self.members[place].is_none() => self.members[place] = Some(value),
-            // an id that is repeated names no request, whatever else is repeated
+            // a repeated id names no request, even if other members are repeated too
             Some(place) => self.repeated = self.repeated.filter(|name| *name == "id").or(Some(MEMBERS[place])),
             None => {
                 let meant = MEMBERS.iter().find(|member| spelling::is_other_spelling(&name, member));
@@ -275,7 +265,7 @@ impl<'a> Envelope<'a> {
     fn into_message(self, text: &ByteString) -> Result<Message, Malformed> {
         let slice = |value: &str| piece(text.as_bytes().slice_ref(value.as_bytes()), text.len());
         let [jsonrpc, given_id, method, params, result, error] = self.members;
-        // some peers write every member, and null for those that mean nothing
+        // some peers write every member, with null for the unused
         let is_there = |value: &&str| *value != "null";
         let method = method.filter(is_there);
         let params = params.filter(|params| is_there(params) && !is_empty_list(params));
@@ -284,7 +274,7 @@ impl<'a> Envelope<'a> {
             None => (result, error),
         };
         let id = given_id.filter(|_| self.repeated != Some("id")).and_then(|text| RequestId::read(&slice(text)));
-        // text that a program prints beside its messages may have an id; an answer has these as well
+        // a program may print lines with an id that are not messages; a real answer has these members too
         let is_answer = jsonrpc.is_some() && method.is_none() && (result.is_some() || error.is_some());
         let refuse = |reason: &str| {
             let reason = reason.to_owned();
@@ -300,7 +290,7 @@ impl<'a> Envelope<'a> {
         if let (Some(name), Some(_)) = (self.misspelled, method) {
             return refuse(&format!("a member can be read as `{name}`; names are case-sensitive, send `{name}` alone"));
         }
-        // hardly anybody writes it with escapes
+        // hardly any peer writes it with escapes
         let is_second =
             |version| version == "\"2.0\"" || json::unquoted(version).is_some_and(|version| version == "2.0");
         if !jsonrpc.is_some_and(is_second) {
@@ -312,7 +302,7 @@ impl<'a> Envelope<'a> {
         let params = params.map(part).unwrap_or_default();
         match (method, result, error) {
             (Some(method), None, None) => read_begun(method, params, given_id, id),
-            // some servers write both members, and null for the one that does not count
+            // some servers write both members, with null for the unused one
             (None, Some("null"), Some("null")) => refuse("`result` and `error` are both null"),
             (None, Some(result), None | Some("null")) => match id {
                 Some(id) => Ok(Message::result(id, slice(result))),
@@ -380,8 +370,8 @@ impl Frame {
         }
     }
 
-    /// The same frame of a client, in which each request and notification can be read in one way only: what the gateway
-    /// checks is what a server reads. Others are malformed.
+    /// The same for a client's frame. Each request and notification must have only one reading, so that a server reads
+    /// what the gateway checked. Other frames are malformed.
     pub fn unambiguous(self) -> Result<Self, Malformed> {
         Ok(match self {
             Self::Single(message) => Self::Single(message.unambiguous()?),
@@ -395,7 +385,7 @@ impl Frame {
 // === impl Malformed ===
 
 impl Malformed {
-    /// The error that this deserves.
+    /// The JSON-RPC error for it.
     pub fn to_error(&self) -> ErrorObject {
         let code = match self {
             Self::NotJson => ErrorObject::PARSE_ERROR,
@@ -415,7 +405,7 @@ impl Malformed {
     }
 }
 
-/// The error of an answer, which some servers write as its text alone.
+/// The error of an answer, which some servers write as a plain string.
 fn read_error<'a>(error: &'a str, slice: impl Fn(&'a str) -> Bytes) -> Option<ErrorObject> {
     match json::unquote(error) {
         Some(text) => Some(ErrorObject::internal(&text)),
@@ -423,7 +413,6 @@ fn read_error<'a>(error: &'a str, slice: impl Fn(&'a str) -> Bytes) -> Option<Er
     }
 }
 
-/// True for `[]`.
 fn is_empty_list(text: &str) -> bool {
     text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).is_some_and(|inner| inner.trim_ascii().is_empty())
 }

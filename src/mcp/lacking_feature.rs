@@ -1,5 +1,4 @@
-//! Features that one side of a message has and the other lacks, with the names that logs, metrics and errors have for them. Knows
-//! nothing of what is done about it.
+//! Features that one side of a message has and the other lacks, with their names in logs, metrics and errors.
 
 use super::Method;
 
@@ -16,19 +15,14 @@ pub enum LackingFeature {
     ManyChoices,
     /// A field of a form that takes several choices, with a bound.
     SeveralChoices,
-    /// Sampling.
     Sampling,
-    /// Tools in sampling.
     SamplingTools,
     /// The context of other servers in sampling.
     SamplingContext,
-    /// Audio in sampling.
     SamplingAudio,
     /// Several blocks in one message of sampling.
     SamplingBlocks,
-    /// Roots.
     Roots,
-    /// Tasks.
     Tasks,
     /// A type of result.
     ResultType,
@@ -50,7 +44,7 @@ pub(crate) struct CapabilityPart {
 // === impl LackingFeature ===
 
 impl LackingFeature {
-    /// The feature of which a server's request of this method is; `None` for methods that no version has.
+    /// The feature that a server's request of this method needs; `None` for methods unknown to every version.
     pub(crate) fn of_request(method: &Method) -> Option<Self> {
         match method {
             Method::Elicit => Some(Self::Elicitation),
@@ -61,7 +55,6 @@ impl LackingFeature {
         }
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         match self {
             Self::Elicitation => "elicitation",
@@ -82,7 +75,7 @@ impl LackingFeature {
         }
     }
 
-    /// Its name for metrics: one that no version knows would let a peer make them up.
+    /// Its name in metrics. Unknown features share one name, since peers could make names up.
     pub fn label(&self) -> &str {
         match self {
             Self::Method(name) if matches!(Method::parse(name), Method::Other(_)) => "other",
@@ -90,7 +83,7 @@ impl LackingFeature {
         }
     }
 
-    /// The capability that a client declares with it; `None` for what no client declares.
+    /// The capability under which a client declares it; `None` if there is none.
     pub(crate) const fn capability(&self) -> Option<CapabilityPart> {
         let (capability, part) = match self {
             Self::Elicitation | Self::SeveralChoices => ("elicitation", None),

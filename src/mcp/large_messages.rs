@@ -1,11 +1,11 @@
-//! Large messages: checked, bound and translated off the worker threads. Each owner has one at a time there, and all together
-//! half of the cores.
+//! Large messages: checked, bound and translated off the worker threads. Each owner has one at a time there, and all
+//! together use half of the cores.
 //!
-//! Whoever handles messages does so in polls of a future or stream. [`OffWorker`] drives one of them. Where that comes to a
-//! message, it awaits [`off_worker`]: if the message is large, the rest of the poll runs on a blocking thread, in the turn of
-//! the owner, and the next poll is on the worker again. So nothing is copied, and what is handled there is cancelled like
-//! everything else: by dropping it. A turn is used at once, whether anybody polls meanwhile or not: a client that reads
-//! nothing holds up nobody.
+//! Code that handles messages runs in polls of a future or stream, driven by [`OffWorker`]. When it comes to a message,
+//! it awaits [`off_worker`]: if the message is large, the rest of the poll runs on a blocking thread, in the owner's
+//! turn, and the next poll is on the worker again. So nothing is copied, and dropping the future cancels this work like
+//! any other. A turn is used at once, even if nothing polls in the meantime, so a client that does not read holds up no
+//! others.
 
 use std::{
     fmt, mem,
@@ -39,27 +39,26 @@ static TURNS: LazyLock<FairTurns<MessageOwner>> = LazyLock::new(|| {
     FairTurns::new(cores / 2)
 });
 
-/// The side whose turn is used for a message.
+/// The side that pays with its turn for a message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum MessageOwner {
     /// The user whose client sent it or gets it.
     User(UserId),
-    /// The server that wrote it, before it is known for whom.
+    /// The server that wrote it; its receiver is not known yet.
     Server(BackendId),
 }
 
-/// A future or stream that is polled on its worker, except for the polls that handle large messages. `T` is what a poll of it
-/// is ready with.
+/// A future or stream that is polled on its worker, except for the polls that handle large messages. `T` is its result.
 pub(crate) struct OffWorker<S, T> {
     owner: MessageOwner,
     poll: fn(&mut S, &mut Context<'_>) -> Poll<T>,
     place: PollPlace<S, T>,
 }
 
-/// A poll on a blocking thread: what was polled, and what it was ready with.
+/// A poll on a blocking thread: the polled value and the result.
 type PollAway<S, T> = JoinHandle<(S, Poll<T>)>;
 
-/// The poll that is continued elsewhere.
+/// The poll that continues elsewhere.
 struct Journey<S, T> {
     poll: fn(&mut S, &mut Context<'_>) -> Poll<T>,
     waker: Waker,
@@ -83,7 +82,7 @@ struct QueuedPoll<S, T> {
     begun: JoinSet<Option<PollAway<S, T>>>,
 }
 
-/// Runs `work` on a message of this size off the worker, up to where it waits, if the message is large.
+/// Runs `work` on a message of this size off the worker, up to its first wait, if the message is large.
 pub(crate) async fn begun_off_worker<T: Send + 'static>(
     owner: MessageOwner,
     bytes: usize,
@@ -99,7 +98,8 @@ pub(crate) async fn begun_off_worker<T: Send + 'static>(
     OffWorker::future(owner, Box::pin(work)).await
 }
 
-/// The next event of a reply, for a reader that translates it: a large one waits in `large` until that is done off the worker.
+/// The next event of a reply, for a reader that translates it: a large event stays in `large` until that is done off
+/// the worker.
 pub(crate) fn poll_event(reply: &mut Reply, large: &mut Option<Event>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
     if large.is_none() {
         let event = ready!(reply.poll_next_unpin(cx));
@@ -112,7 +112,7 @@ pub(crate) fn poll_event(reply: &mut Reply, large: &mut Option<Event>, cx: &mut 
     Poll::Ready(large.take())
 }
 
-/// The size of what a client or server answers.
+/// The size of a client's or server's answer.
 pub(crate) fn answer_size(answer: &Result<Payload, ErrorObject>) -> usize {
     answer.as_ref().map_or_else(|error| error.json().len(), |result| result.json().len())
 }
@@ -120,21 +120,19 @@ pub(crate) fn answer_size(answer: &Result<Payload, ErrorObject>) -> usize {
 // === impl OffWorker ===
 
 impl<F: Future + Unpin> OffWorker<F, F::Output> {
-    /// Drives a future.
     pub(crate) fn future(owner: MessageOwner, future: F) -> Self {
         Self { owner, poll: |future, cx| future.poll_unpin(cx), place: PollPlace::Worker(future) }
     }
 }
 
 impl<S: Stream + Unpin> OffWorker<S, Option<S::Item>> {
-    /// Drives a stream.
     pub(crate) fn stream(owner: MessageOwner, stream: S) -> Self {
         Self { owner, poll: |stream, cx| stream.poll_next_unpin(cx), place: PollPlace::Worker(stream) }
     }
 }
 
 impl<S: Send + 'static, T: Send + 'static> OffWorker<S, T> {
-    /// What is driven; `None` while a poll of it runs elsewhere.
+    /// The driven value; `None` while a poll of it runs elsewhere.
     pub(crate) fn get_mut(&mut self) -> Option<&mut S> {
         if let PollPlace::Queued(queued) = &self.place
             && let Some(driven) = queued.leave()
@@ -147,7 +145,7 @@ impl<S: Send + 'static, T: Send + 'static> OffWorker<S, T> {
         }
     }
 
-    /// Waits until no poll runs elsewhere; what that was ready with is dropped.
+    /// Waits until no poll runs elsewhere, and drops its result.
     pub(crate) async fn returned(&mut self) {
         if let PollPlace::Queued(queued) = &mut self.place {
             self.place = begun(queued.begun.join_next().await);
@@ -181,7 +179,7 @@ impl<S: Send + 'static, T: Send + 'static> OffWorker<S, T> {
                         self.place = PollPlace::Worker(driven);
                         return Poll::Ready(item);
                     }
-                    // polled again here: whoever drives it may be another task by now
+                    // polled again here: another task may drive it by now
                     Some((driven, Poll::Pending)) => PollPlace::Worker(driven),
                     None => PollPlace::Lost,
                 },
@@ -215,8 +213,8 @@ impl<S: Send + 'static, T: Send + 'static> Journey<S, T> {
         QueuedPoll { driven, begun }
     }
 
-    /// Polls on a blocking thread. If nobody waits for that any more, it goes on to its end, keeps its turn, and then drops
-    /// what it polled.
+    /// Polls on a blocking thread. If the result is no longer wanted, the poll still runs to its end in its turn, and
+    /// then drops what it polled.
     fn go(self, mut driven: S, turn: FairTurn<MessageOwner>) -> PollAway<S, T> {
         let Self { poll, waker, fields } = self;
         spawn_blocking(move || {

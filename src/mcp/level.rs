@@ -5,15 +5,14 @@ use tokio::sync::watch;
 /// Severity of a log message; ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// For those who mend the server.
+    /// For the server's developers.
     Debug,
-    /// Things go as they should.
+    /// Normal operation.
     Info,
-    /// Something worth to be noticed.
+    /// A noteworthy event.
     Notice,
-    /// Something may go wrong.
+    /// A possible problem.
     Warning,
-    /// Something went wrong.
     Error,
     /// A part of the server failed.
     Critical,
@@ -26,14 +25,14 @@ pub enum Level {
 /// The lowest level of log messages that a client wants. Cheap to clone.
 #[derive(Debug, Clone)]
 pub enum LogLevel {
-    /// That of one request; `None` if it wants no log messages (2026-07-28, logging).
+    /// The level of one request; `None` if it wants no log messages (2026-07-28, logging).
     Request(Option<Level>),
-    /// That of a session, at present; `None` if it has set none.
+    /// The present level of a session; `None` if it has set none.
     Session(watch::Receiver<Option<Level>>),
 }
 
 impl Level {
-    /// Every level, least grave first.
+    /// Every level, least severe first.
     pub const ALL: [Self; 8] = [
         Self::Debug,
         Self::Info,
@@ -76,7 +75,7 @@ impl LogLevel {
         }
     }
 
-    /// Waits until it is set again, which that of one request never is. Cancel safe.
+    /// Waits until it is set again, which never happens for a single request. Cancel safe.
     pub(crate) async fn changed(&mut self) {
         if let Self::Session(level) = self
             && level.changed().await.is_ok()
@@ -88,7 +87,7 @@ impl LogLevel {
 }
 
 impl Default for LogLevel {
-    /// That of a request that wants no log messages.
+    /// The level of a request that wants no log messages.
     fn default() -> Self {
         Self::Request(None)
     }

@@ -27,7 +27,7 @@ const DEPRECATED: [Deprecation; 1] = [Deprecation {
 struct Deprecation {
     capability: &'static str,
     since: Revision,
-    /// The first revision released on or after this day may be without it.
+    /// The first revision released on or after this day may drop it.
     removable: &'static str,
     instead: &'static str,
 }
@@ -42,7 +42,7 @@ impl Revision {
             .collect()
     }
 
-    /// The version that took this one's place; its name is the day. `None` for the newest.
+    /// The version that replaced this one; its name is a date. `None` for the newest.
     pub fn successor(self) -> Option<Self> {
         Self::ALL.into_iter().find(|later| *later > self)
     }

@@ -1,17 +1,17 @@
-//! Unicode's line separators in JSON texts: U+2028, U+2029 and U+0085. JSON has them in strings as they are, and some readers
-//! of lines and of event streams split there. So every text is written with escapes in their place, which mean the same.
+//! Unicode's line separators in JSON texts: U+2028, U+2029 and U+0085. JSON allows them unescaped in strings, but some
+//! readers of lines and event streams split there. So every text is written with escapes in their place.
 
 use bytes::Bytes;
 use memchr::memchr2;
 
 /// The same JSON text without such a character; not copied if it has none.
 pub(super) fn escaped(text: Bytes) -> Bytes {
-    // most texts, and seen faster than where such a byte is
+    // rules out most texts, faster than searching for such a byte
     if is_ascii(&text) {
         return text;
     }
     let (mut written, mut copied, mut at) = (Vec::new(), 0, 0);
-    // the first bytes of the three in UTF-8
+    // the first bytes of all three in UTF-8
     while let Some(found) = memchr2(0xc2, 0xe2, &text[at..]) {
         at += found;
         let (length, escape) = match &text[at..] {
@@ -39,7 +39,7 @@ pub(super) fn escaped(text: Bytes) -> Bytes {
 fn is_ascii(text: &[u8]) -> bool {
     let (words, rest) = text.as_chunks::<8>();
     let seen = words.iter().fold(0, |seen, word| seen | u64::from_ne_bytes(*word));
-    // the last eight once more
+    // the last eight bytes once more
     let last = match text.last_chunk() {
         Some(last) => u64::from_ne_bytes(*last),
         None => rest.iter().fold(0, |seen, byte| seen | u64::from(*byte)),

@@ -28,7 +28,7 @@ const MAX_RESOURCES: (usize, usize) = (1_000, 8 * 1024);
 /// The same for tasks and their ids.
 const MAX_TASKS: (usize, usize) = (1_000, 1024);
 
-/// A filter, as a client chooses it or as it is acknowledged.
+/// A filter, as chosen by a client or as acknowledged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     /// The lists, by their members of the filter.
@@ -37,7 +37,7 @@ pub struct Filter {
     pub resources: BTreeSet<String>,
     /// The ids of tasks.
     pub tasks: BTreeSet<String>,
-    /// The members that MCP does not define, such as those of extensions.
+    /// Members that MCP does not define, such as those added by extensions.
     pub others: BTreeMap<String, Value>,
 }
 
@@ -48,8 +48,8 @@ impl Filter {
     ///
     /// # Errors
     ///
-    /// `-32602` if `notifications` is no filter, or names too much; `-32021` if it names tasks, and the client did not
-    /// declare the extension (tasks extension, *Task Status Notifications*).
+    /// `-32602` if `notifications` is not a filter, or names too much; `-32021` if it names tasks, and the client did
+    /// not declare the extension (tasks extension, *Task Status Notifications*).
     pub(crate) fn read(params: &Payload, client: &ClientInfo) -> Result<Self, ErrorObject> {
         let malformed = || ErrorObject::invalid_params("Invalid params: `notifications` must be a filter");
         let all: Value = params.view().ok_or_else(malformed)?;
@@ -93,7 +93,7 @@ impl Filter {
         Ok(Self { lists, resources, tasks, others })
     }
 
-    /// The filter in these parameters; what is malformed is left out.
+    /// The filter in these parameters, without malformed parts.
     pub fn of(params: &Payload) -> Self {
         let params: Value = params.view().unwrap_or_default();
         let filter = &params["notifications"];
@@ -131,7 +131,7 @@ impl Filter {
         self.others.extend(other.others);
     }
 
-    /// Parameters with this filter, without the kinds of which it names none.
+    /// Parameters with this filter, without the kinds it leaves empty.
     pub fn params(&self) -> Payload {
         let mut filter = self.defined();
         if !self.others.is_empty() {
@@ -163,7 +163,7 @@ impl Filter {
         Event::Notified(Notification { method: Method::SubscriptionsAcknowledged, params: self.params() })
     }
 
-    /// True if the filter includes a notification. An update may be of a sub-resource.
+    /// True if the filter includes a notification. An update may be for a sub-resource.
     pub fn tells(&self, method: &Method, params: &Payload) -> bool {
         match method {
             Method::ResourceUpdated => {
@@ -183,8 +183,8 @@ fn is_defined(member: &str) -> bool {
         || [RESOURCE_SUBSCRIPTIONS, TASK_IDS].contains(&member)
 }
 
-/// A listen of one client for members of the filter that MCP does not define. It is a request of its own, which no other client
-/// shares: nobody here knows whom the notifications concern.
+/// A listen of one client for members of the filter that MCP does not define. It is a request of its own and is never
+/// shared, because the gateway cannot know which client its notifications concern.
 pub fn for_others(others: &BTreeMap<String, Value>) -> (Method, Payload) {
     let params = Payload::of(Revision::V2026_07_28, &json!({ "notifications": others }));
     (Method::Other(Method::Listen.as_str().into()), params)
@@ -230,13 +230,13 @@ pub fn methods(params: &Payload) -> Vec<Method> {
     strings(&params["notifications"][METHODS]).iter().map(|name| Method::parse(name)).collect()
 }
 
-/// The strings among the elements of an array; none if it is no array.
+/// The strings among the elements of an array; none if it is not an array.
 pub fn strings(array: &Value) -> Vec<String> {
     array.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// The parameters of a listen for these tasks, and for everything that needs no request; absent if there are none. A
-/// server with tasks begins its reply with the acknowledgement of [`honouring`].
+/// The parameters of a listen for these tasks, and for everything that needs no filter; absent without tasks. A server
+/// with tasks begins its reply with the acknowledgement of [`honouring`].
 pub fn for_tasks<'a>(ids: impl IntoIterator<Item = &'a String>) -> Payload {
     let ids: Vec<&String> = ids.into_iter().collect();
     if ids.is_empty() {

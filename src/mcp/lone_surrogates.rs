@@ -1,5 +1,5 @@
-//! Halves of surrogate pairs in JSON texts, as they are left where a program cuts a text in the middle of an emoji. JSON's grammar
-//! allows their escapes, and many parsers refuse the whole text for one.
+//! Halves of surrogate pairs in JSON texts, left over where a program cuts a text in the middle of an emoji. JSON's
+//! grammar allows their escapes, but many parsers refuse the whole text because of one.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ const REPLACEMENT: &[u8] = br"\ufffd";
 pub(super) fn replaced(text: &[u8]) -> Cow<'_, [u8]> {
     let mut written = Cow::Borrowed(text);
     let mut at = 0;
-    // every escape, so that `\\ud83d`, a backslash before letters, is none
+    // every escape, because `\\ud83d`, a backslash before letters, is not a surrogate
     while let Some(found) = memchr(b'\\', &text[at..]) {
         at += found;
         match unit(&text[at..]) {

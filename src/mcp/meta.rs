@@ -1,4 +1,4 @@
-//! The `_meta` member and the keys of it that belong to the protocol.
+//! The `_meta` member and its keys that belong to the protocol.
 
 use bytes::Bytes;
 
@@ -43,8 +43,8 @@ pub fn log_level(params: &Payload) -> Option<Level> {
     Level::parse(&json::unquoted(params.meta_member(LOG_LEVEL)?)?)
 }
 
-/// True if `_meta` is the envelope of a request of 2026-07-28: it has a version, which by itself makes a request one
-/// without a session.
+/// True if `_meta` is the envelope of a request of 2026-07-28: a version is enough to make a request one without a
+/// session.
 pub fn has_envelope(params: &IndexedJson) -> bool {
     params.meta_member(PROTOCOL_VERSION).is_some()
 }
@@ -66,8 +66,8 @@ pub fn with_log_level(params: &Payload, level: Level) -> Payload {
     params.rewritten(request.text().into())
 }
 
-/// The same message for the client of the request with this id, as JSON text: if it names a subscription, that is this request. The
-/// server knows it by another id.
+/// The same message for the client of the request with this id, as JSON text: a subscription in it becomes this
+/// request, since the server knows it by another id.
 #[must_use]
 pub fn of_subscriber(payload: Payload, id: &str) -> Payload {
     if payload.meta_member(SUBSCRIPTION_ID).is_none() {

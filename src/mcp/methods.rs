@@ -1,5 +1,5 @@
-//! The methods of every version: one row each says all that the gateway has to know of a method, and whatever depends on a
-//! method asks its row. The shapes of what they carry are in `shapes`.
+//! The methods of every version. One row each holds all the gateway needs to know of a method; code that depends on a
+//! method asks its row. The shapes of parameters and results are in `shapes`.
 
 pub(super) mod controls;
 mod lists;

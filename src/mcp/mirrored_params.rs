@@ -1,6 +1,5 @@
 //! Tool parameters that a client mirrors in headers, `x-mcp-header` (2026-07-28, transports, *Custom Headers from Tool
-//! Parameters*): which they are, what is to be mirrored of a call, and whether what was mirrored is what the call says.
-//! Knows nothing of HTTP.
+//! Parameters*): finds them, mirrors those of a call, and checks that mirrored values match the call.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -13,7 +12,7 @@ use serde_json::Value;
 use super::{ErrorObject, json};
 
 const KEYWORD: &str = "x-mcp-header";
-/// The deepest parameter that is looked at.
+/// The deepest parameter to look at.
 const DEEPEST: usize = 32;
 /// Maximum number of mirrored parameters of one tool: with more, many servers and proxies would refuse the request.
 pub(crate) const MAX_PARAMS: usize = 64;
@@ -28,7 +27,6 @@ pub type Mirror = BTreeMap<String, Option<String>>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mirrored(Vec<MirroredParam>);
 
-/// One mirrored parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct MirroredParam {
     /// The name of the header after `Mcp-Param-`, in lower case.
@@ -45,8 +43,8 @@ struct NamePath {
 }
 
 impl Mirrored {
-    /// Those of a tool in `tools/list`; `None` if there are none, or if their annotations are invalid, so that no
-    /// client calls it.
+    /// The mirrored parameters of a tool in `tools/list`; `None` if there are none, or if their annotations are
+    /// invalid, so that no client calls it.
     pub fn of_tool(tool: &[u8]) -> Option<Self> {
         // a single search rules out most tools
         if !json::may_hold(tool, &Finder::new(KEYWORD)) {
@@ -69,7 +67,7 @@ impl Mirrored {
         self.0.iter().filter_map(stated).collect()
     }
 
-    /// Holds what the client mirrored against the arguments of its call.
+    /// Compares the client's mirrored values with the arguments of its call.
     ///
     /// # Errors
     ///
@@ -91,7 +89,7 @@ impl Mirrored {
     }
 }
 
-/// A step of the path to the schema that is looked at; its shared form is made when a parameter below it is mirrored.
+/// A step of the path to the current schema; its shared form is made when a parameter below it is mirrored.
 struct OpenName<'a> {
     key: &'a str,
     shared: Option<Arc<NamePath>>,
@@ -130,7 +128,7 @@ fn shared(path: &mut [OpenName<'_>]) -> Option<Arc<NamePath>> {
 // === impl NamePath ===
 
 impl NamePath {
-    /// The value at this step, if there is one.
+    /// The value at this step, if any.
     fn value_in<'a>(&self, arguments: &'a Value) -> Option<&'a Value> {
         self.at(arguments).filter(|value| !value.is_null())
     }

@@ -1,5 +1,5 @@
-//! Progress that only increases over everything that is one call to its client: several calls, or a wait before the call
-//! (all versions, *Progress*: the value increases with each notification). Knows nothing of the reasons for several calls.
+//! Progress that only increases throughout one call of a client, even if the gateway makes several calls of it or waits
+//! before it (all versions, *Progress*: the value increases with each notification).
 
 use serde::Deserialize;
 
@@ -23,7 +23,6 @@ pub(crate) struct MonotonicProgress {
 enum CallProgress {
     /// It passes as it is.
     First,
-    /// No progress yet.
     Silent,
     /// Increased by this amount.
     Shifted(f64),
@@ -48,7 +47,7 @@ impl MonotonicProgress {
         self.current = CallProgress::Silent;
     }
 
-    /// Looks at a notification of the first call, which passes untouched.
+    /// Notes a notification of the first call, which passes unchanged.
     pub(crate) fn see(&mut self, told: &Notification) {
         if told.method == Method::Progress
             && let Some(ProgressView { progress, .. }) = told.params.view()
@@ -57,8 +56,8 @@ impl MonotonicProgress {
         }
     }
 
-    /// The notification for the client; `None` if the value would not increase. Those of the first call pass unchanged, as do
-    /// those of a later one that continues above the last value.
+    /// The notification for the client; `None` if the value would not increase. Progress of the first call passes
+    /// unchanged, as does that of a later call that continues above the last value.
     pub(crate) fn pass(&mut self, told: Notification) -> Option<Notification> {
         if told.method != Method::Progress {
             return Some(told);
@@ -86,7 +85,7 @@ impl MonotonicProgress {
         Some(Notification { params, ..told })
     }
 
-    /// Progress that reports a wait, under the JSON text of the client's token; `None` if no number can.
+    /// Progress that reports a wait, under the JSON text of the client's token; `None` if no higher number exists.
     pub(crate) fn waiting(&mut self, token: &str, message: &str) -> Option<Notification> {
         let value = self.last.map_or(0.0, |last| last + LITTLE);
         if self.last.is_some_and(|last| value <= last) {

@@ -1,6 +1,7 @@
-//! Events in one part of the gateway that others act on. Knows nothing of who acts.
+//! Events in one part of the gateway that other parts act on.
 //!
-//! The parts get an observer when they are built, and the application acts: no part knows another.
+//! The parts get an observer when they are built, and the application acts on the events, so the parts do not know each
+//! other.
 
 use std::{fmt, sync::Arc};
 
@@ -24,15 +25,15 @@ pub enum LifecycleEvent<'a> {
 #[derive(Clone)]
 pub struct Observer(Arc<dyn Fn(LifecycleEvent<'_>) + Send + Sync>);
 
-/// The observer of requesters: a client session, or a listen without one, has ended, and nothing is to be held for it.
-/// Cheap to clone.
+/// The observer of requesters, called when a client session, or a listen without one, has ended and nothing must be
+/// held for it. Cheap to clone.
 #[derive(Clone)]
 pub struct RequesterObserver(Arc<dyn Fn(&Requester) + Send + Sync>);
 
 // === impl Observer ===
 
 impl Observer {
-    /// Creates an observer that acts at once, in the place of the event: it must not block.
+    /// Creates an observer that runs at once, in the caller: it must not block.
     pub fn new(act: impl Fn(LifecycleEvent<'_>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(act))
     }
@@ -42,7 +43,6 @@ impl Observer {
         Self::new(|_| {})
     }
 
-    /// Reports an event.
     pub fn notify(&self, event: LifecycleEvent<'_>) {
         (self.0)(event);
     }
@@ -57,7 +57,7 @@ impl fmt::Debug for Observer {
 // === impl RequesterObserver ===
 
 impl RequesterObserver {
-    /// Creates an observer that acts at once, in the place of the end: it must not block.
+    /// Creates an observer that runs at once, in the caller: it must not block.
     pub fn new(act: impl Fn(&Requester) + Send + Sync + 'static) -> Self {
         Self(Arc::new(act))
     }

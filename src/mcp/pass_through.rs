@@ -1,4 +1,4 @@
-//! A reply that passes through as it is, up to the event at which somebody takes it over. Knows nothing of who does.
+//! A reply that passes through unchanged, until a [`Takeover`] takes it over.
 
 use std::{
     mem,
@@ -10,9 +10,9 @@ use futures_util::Stream;
 
 use super::{ErrorObject, Event, Reply};
 
-/// Detects the event at which it takes a reply over.
+/// Detects the event where it takes a reply over.
 pub(crate) trait Takeover: Send + Unpin + 'static {
-    /// Checks an event before it passes. Returns true if this is the one.
+    /// Checks an event before it passes. Returns true to take over at this one.
     fn takes_over_at(&mut self, event: &Event) -> bool;
 
     /// The rest of the reply, from that event on.
@@ -40,7 +40,7 @@ impl<T: Takeover> Stream for PassThrough<T> {
                 return Poll::Ready(Some(event));
             }
             let Some(turn) = self.turn.take() else { return Poll::Ready(Some(event)) };
-            // a placeholder that nobody reads
+            // an unread placeholder
             let rest = mem::replace(&mut self.reply, Reply::failed(ErrorObject::internal("the call is over")));
             self.reply = turn.take_over(event, rest);
         }

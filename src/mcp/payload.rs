@@ -1,4 +1,4 @@
-//! The parameters or result of one message: raw JSON, tagged with the version it was written in, and by which server.
+//! The parameters or result of one message: raw JSON, tagged with its version and with the server that wrote it.
 
 use std::{
     borrow::Cow,
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::support::off_worker::debug_assert_off_worker;
 
-/// The `params` or `result` of one message. It is read by view and edited by key; it is never decoded and written again.
+/// The `params` or `result` of one message. It is read by view and edited by key, never decoded and written again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payload {
     /// The version that it was written in.
@@ -36,7 +36,7 @@ pub enum OutputSchema {
     /// As the server wrote it, or not at all.
     #[default]
     AsWritten,
-    /// As the member `result` of an object, since its root is no object: see
+    /// As the member `result` of an object, since its root is not an object: see
     /// [`wrapped_tools`](super::translate::wrapped_tools).
     Wrapped,
 }
@@ -53,33 +53,34 @@ impl Payload {
         Self { revision, origin: None, server: None, schema: OutputSchema::AsWritten, json: params }
     }
 
-    /// The same payload, known to be written by this server: what cannot be carried to a client is reported with it.
+    /// The same payload, marked as written by this server: if it cannot be carried to a client, the report names the
+    /// server.
     #[must_use]
     pub fn written_by(self, origin: &ServerOrigin) -> Self {
         Self { origin: Some(origin.clone()), ..self }
     }
 
-    /// The same payload, marked with the `Implementation` of its server, as JSON text: toward a client of 2026-07-28 a
-    /// result has that name, unless it has one itself. Edits keep the mark.
+    /// The same payload, marked with the `Implementation` of its server, as JSON text: for a client of 2026-07-28, a
+    /// result gets that name unless it already has one. Edits keep the mark.
     #[must_use]
     pub fn of_server(self, implementation: Arc<str>) -> Self {
         Self { server: Some(implementation), ..self }
     }
 
-    /// The same result of a tool, whose output schema is shown wrapped to clients of legacy versions
-    /// ([`wrapped_tools`](super::translate::wrapped_tools)): toward them its structured content is wrapped too. Edits keep
+    /// The same result of a tool, for legacy clients that see its output schema wrapped
+    /// ([`wrapped_tools`](super::translate::wrapped_tools)): for them its structured content is wrapped too. Edits keep
     /// the mark.
     #[must_use]
     pub fn of_wrapped_output(self) -> Self {
         Self { schema: OutputSchema::Wrapped, ..self }
     }
 
-    /// The form of the output schema that the result has to fit.
+    /// The form of the output schema for the result.
     pub const fn schema(&self) -> OutputSchema {
         self.schema
     }
 
-    /// The server that wrote it; `None` for what a client or the gateway itself wrote.
+    /// The server that wrote it; `None` if a client or the gateway wrote it.
     pub const fn origin(&self) -> Option<&ServerOrigin> {
         self.origin.as_ref()
     }
@@ -94,16 +95,16 @@ impl Payload {
         Self::new_static(revision, "")
     }
 
-    /// The empty object: what an `EmptyResult` is in the legacy versions.
+    /// The empty object: an `EmptyResult` in the legacy versions.
     pub const fn empty(revision: Revision) -> Self {
         Self::new_static(revision, "{}")
     }
 
-    /// Writes a value of the gateway's own making.
+    /// Writes a value of the gateway.
     ///
     /// # Panics
     ///
-    /// If a map of `value` has keys that are no texts.
+    /// If a map of `value` has keys that are not texts.
     #[expect(clippy::expect_used, reason = "nothing else fails when a value becomes a text in memory")]
     pub fn of<T: Serialize>(revision: Revision, value: &T) -> Self {
         Self::new(revision, serde_json::to_vec(value).expect("its maps have texts as keys").into())
@@ -113,8 +114,8 @@ impl Payload {
         Self::of_params(revision, IndexedJson::new(ByteString::from_static(json)))
     }
 
-    /// The same payload with U+FFFD in place of halves of surrogate pairs, for what many clients read of many servers: strict
-    /// parsers refuse a whole text for one.
+    /// The same payload with U+FFFD in place of halves of surrogate pairs, for texts that many clients read from many
+    /// servers: strict parsers refuse a whole text because of one.
     #[must_use]
     pub fn with_whole_characters(self) -> Self {
         match lone_surrogates::replaced(self.json()) {
@@ -133,7 +134,7 @@ impl Payload {
         self.json.into_text()
     }
 
-    /// The JSON text, with the places of its members as far as they are known.
+    /// The JSON text, with the known places of its members.
     pub const fn indexed(&self) -> &IndexedJson {
         &self.json
     }
@@ -148,8 +149,8 @@ impl Payload {
         self.json.is_empty()
     }
 
-    /// Reads the parts in `T`, borrowed if possible. `None` if they are missing or of another shape, or if the payload is no
-    /// object.
+    /// Reads the fields of `T`, borrowed if possible. `None` if they are missing or of another shape, or if the payload
+    /// is not an object.
     pub fn view<'a, T: Deserialize<'a>>(&'a self) -> Option<T> {
         debug_assert_off_worker(self.json.len());
         // serde reads structures from arrays too
@@ -166,8 +167,8 @@ impl Payload {
         self.json.member(key)
     }
 
-    /// The structured content of a tool's result, in any version. Nearly every result that has none is told by a letter, or by an
-    /// escape in its place.
+    /// The structured content of a tool's result, in any version. Looking for one letter, or for an escape, rules out
+    /// nearly every result without it.
     pub fn structured_content(&self) -> Option<&str> {
         static NAME: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("structuredContent"));
         let may_be_there = memchr2(b'C', b'\\', &self.json).is_some() && json::may_hold(&self.json, &NAME);
@@ -208,8 +209,8 @@ impl Payload {
         Self { json: self.json.replaced(found, value), ..self }
     }
 
-    /// The same payload with every value at the end of one of `paths` replaced by the result of `change`. One pass over
-    /// the text, whatever the number of paths.
+    /// The same payload with the value at the end of each of `paths` replaced by the result of `change`. One pass over
+    /// the text, for any number of paths.
     #[must_use]
     pub fn rewrite<F>(&self, paths: &[&[At]], mut change: F) -> Self
     where
@@ -227,7 +228,7 @@ impl Payload {
         Self { revision: *revision, origin, server, schema: *schema, json: json.into() }
     }
 
-    /// The same payload as `revision` writes it: there it fits its schema.
+    /// The same payload, now in the form of `revision`.
     pub(super) fn in_revision(&self, revision: Revision, json: Bytes) -> Self {
         Self { revision, schema: OutputSchema::AsWritten, ..self.rewritten(json) }
     }

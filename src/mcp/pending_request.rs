@@ -1,4 +1,4 @@
-//! A request of a server that waits for its client's answer. Knows nothing of how it reaches the client.
+//! A server request that waits for the client's answer.
 
 use bytes::Bytes;
 
@@ -38,7 +38,6 @@ impl PendingRequest {
         }
     }
 
-    /// Its method.
     pub(crate) const fn method(&self) -> &Method {
         &self.method
     }
@@ -71,7 +70,6 @@ impl PendingRequest {
         self.answer.progress(Payload::new(self.asked.revision, params.into()));
     }
 
-    /// Refuses the request.
     pub(crate) fn refuse(self, error: ErrorObject) {
         metrics::counter!("lockkeeper_frontend_questions_refused_total").increment(1);
         self.fail(error);
@@ -82,7 +80,7 @@ impl PendingRequest {
         self.answer.give(Err(error));
     }
 
-    /// Answers for a client that has gone: a dialog is cancelled, anything else fails (`translation` 4b.6).
+    /// Answers for a client that is gone: a dialog is cancelled, anything else fails (`translation` 4b.6).
     pub(crate) fn abandon(self) {
         self.answer.give(match self.method {
             Method::Elicit => Ok(Payload::new(self.asked.revision, Bytes::from_static(br#"{"action":"cancel"}"#))),

@@ -1,4 +1,4 @@
-//! Treatment of members that a client's version does not define. Knows none of them.
+//! Treatment of members that a client's version does not define.
 
 /// The treatment of members that the target version does not define.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -6,6 +6,6 @@ pub enum Profile {
     /// They pass: no schema of the protocol closes an object.
     #[default]
     Faithful,
-    /// They are removed, for clients that refuse what they do not know.
+    /// They are removed, for clients that refuse unknown members.
     Strict,
 }

@@ -23,7 +23,7 @@ use crate::{
 const MAX_PROGRESS: usize = 16;
 /// Maximum size in bytes of a client's progress notification on a server request; a larger one is dropped.
 pub(crate) const MAX_PROGRESS_SIZE: usize = 4 * 1024;
-/// The size of an event beside its payload, in bytes.
+/// The size of an event without its payload, in bytes.
 const EVENT: usize = 256;
 
 /// The reply to one call. It is driven by its reader, and **dropping it cancels the call**.
@@ -32,42 +32,33 @@ pub struct Reply(Pin<Box<dyn Stream<Item = Event> + Send>>);
 /// An item of a reply, and the rest of it.
 #[derive(Debug)]
 pub enum Step {
-    /// A notification.
     Notified(Notification, Reply),
     /// A server request during the call.
     Asked(ServerRequest, Reply),
-    /// The end.
     Done(Outcome),
 }
 
-/// An item of the stream that makes a reply; nothing after [`Event::Done`] is read.
+/// An item of the stream that makes a reply; events after [`Event::Done`] are not read.
 #[derive(Debug)]
 pub enum Event {
-    /// A notification.
     Notified(Notification),
-    /// A server request.
     Asked(ServerRequest),
-    /// The end.
     Done(Outcome),
 }
 
 /// End of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// With a result.
     Complete(Payload),
     /// With server requests that the client answers by the next call (2026-07-28).
     InputRequired(Payload),
-    /// With an error.
     Failed(ErrorObject),
 }
 
-/// A notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notification {
-    /// Its method, one of `notifications/…`.
+    /// One of `notifications/…`.
     pub method: Method,
-    /// Its parameters.
     pub params: Payload,
 }
 
@@ -76,20 +67,19 @@ pub struct Notification {
 pub struct ServerRequest {
     /// `sampling/createMessage`, `elicitation/create` or `roots/list`.
     pub method: Method,
-    /// Its parameters.
     pub params: Payload,
     /// The receiver of the answer.
     pub answer: Answer,
 }
 
-/// Receiver of the answer to a server request. Dropping it without an answer tells the server that there will be none.
+/// Receiver of the answer to a server request. Dropped without an answer, it informs the server that none will come.
 #[derive(Debug)]
 pub struct Answer {
     answer: oneshot::Sender<Result<Payload, ErrorObject>>,
     progress: mpsc::Sender<Payload>,
 }
 
-/// The side of a server request that waits for the answer. Dropping it withdraws the request.
+/// The server's end of a request, which waits for the answer. Dropping it withdraws the request.
 #[derive(Debug)]
 pub struct AnswerReceiver {
     answer: oneshot::Receiver<Result<Payload, ErrorObject>>,
@@ -113,7 +103,7 @@ impl Reply {
         Self(Box::pin(events))
     }
 
-    /// The same as [`Self::new`], made in its place, for the events of every call.
+    /// The same as [`Self::new`], built in place, for the events of every call.
     pub fn of<S: Stream<Item = Event> + Send + 'static>(events: impl FnOnce() -> S) -> Self {
         Self(pin_in_box(events))
     }
@@ -133,12 +123,12 @@ impl Reply {
         Self::done(Outcome::Failed(error))
     }
 
-    /// A reply that is found by waiting first.
+    /// A reply that is awaited first.
     pub fn later(reply: impl Future<Output = Self> + Send + 'static) -> Self {
         Self(Box::pin(stream::once(reply).flat_map(|reply| reply.0)))
     }
 
-    /// The next step; the reply is used up by it, so that nothing follows an outcome.
+    /// The next step. It consumes the reply, so that nothing can follow an outcome.
     pub async fn next(mut self) -> Step {
         match self.0.next().await {
             Some(Event::Notified(notification)) => Step::Notified(notification, self),
@@ -164,8 +154,8 @@ impl Reply {
         self.outcome_and_rest().await.0
     }
 
-    /// The same, with the rest of the reply, which has no further events: what the call began lasts until it is dropped, as a
-    /// subscription does.
+    /// The same, with the rest of the reply, which has no further events: dropping it ends anything the call began,
+    /// such as a subscription.
     pub async fn outcome_and_rest(mut self) -> (Outcome, Self) {
         loop {
             match self.next_event().await {
@@ -181,7 +171,7 @@ fn unanswered() -> ErrorObject {
     ErrorObject::internal("the call ended without an answer")
 }
 
-/// A reply is a stream of its events, for those who poll.
+/// A reply is a stream of its events, for code that polls.
 impl Stream for Reply {
     type Item = Event;
 
@@ -251,8 +241,8 @@ impl Outcome {
         }
     }
 
-    /// The outcome of a call that a server answered with `result`. A result that is no object is the server's error,
-    /// `-32603` with its name (JSON-RPC results are objects in every schema of MCP).
+    /// The outcome of a call that a server answered with `result`. A result that is not an object is the server's
+    /// error, `-32603` with its name (JSON-RPC results are objects in every schema of MCP).
     pub fn of_result(backend: &BackendId, result: Payload) -> Self {
         if result.json().trim_ascii_start().starts_with(b"{") {
             return Self::Complete(result);
@@ -260,7 +250,7 @@ impl Outcome {
         let reason = "the result is not an object";
         let message = format!("Server `{backend}` broke the protocol: {reason}");
         let broken = Unavailable { backend, reason, retry: Retry::Useless, supported: &[] };
-        // the server has ended the call, wrongly
+        // the server has ended the call, incorrectly
         Self::Failed(ErrorObject::unavailable(&message, &broken).written_in(result.revision))
     }
 
@@ -270,7 +260,7 @@ impl Outcome {
     /// Server requests in other methods, and undeclared types, are the server's error: `-32603`.
     pub fn of_modern(method: &Method, result: Payload) -> Self {
         let kind = json::member(result.json(), "resultType").map(json::unquoted);
-        // required by the schema: clients refuse a result without one, though servers leave it out
+        // required by the schema: clients refuse a result without it, though some servers leave it out
         let Some(kind) = kind else { return Self::Complete(result.with("resultType", "\"complete\"")) };
         let is_complete = matches!(kind.as_deref(), Some("complete" | "task"));
         let needs_input = kind.as_deref() == Some("input_required");
@@ -301,7 +291,7 @@ impl ServerRequest {
 }
 
 impl Answer {
-    /// Sends the answer. It is lost, as it should be, if the request was withdrawn.
+    /// Sends the answer. If the request was withdrawn, the answer is lost, as it should be.
     pub fn give(self, answer: Result<Payload, ErrorObject>) {
         let _ = self.answer.send(answer);
     }
@@ -319,7 +309,7 @@ impl Answer {
         self.answer.closed().await;
     }
 
-    /// The same for those who poll.
+    /// The same for code that polls.
     pub fn poll_withdrawn(&mut self, cx: &mut task::Context<'_>) -> Poll<()> {
         self.answer.poll_closed(cx)
     }

@@ -1,5 +1,5 @@
 //! Protocol versions, and the features of each. Decisions by version are made here and in the translation steps; other
-//! modules ask for a [`Feature`], and order versions only to offer one in a handshake.
+//! modules query a [`Feature`], and compare versions only to offer one in a handshake.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ pub enum Feature {
     PrimingEvent,
     /// `completions` is a declared server capability (2025-03-26 and later).
     CompletionsCapability,
-    /// Elicitation has modes, of which one leads to a page (2025-11-25 and later).
+    /// Elicitation has modes, including one that leads to a page (2025-11-25 and later).
     UrlElicitation,
     /// Lists have cache hints (2026-07-28 and later).
     CacheHints,
@@ -62,7 +62,6 @@ impl Revision {
     /// The versions without sessions, oldest first.
     pub const MODERN: [Self; 1] = [Self::V2026_07_28];
 
-    /// The newest version.
     pub const NEWEST: Self = Self::V2026_07_28;
 
     /// The newest version that has the `initialize` handshake.
@@ -74,7 +73,7 @@ impl Revision {
     /// The version that a server assumes if the HTTP header is absent (2025-06-18 and 2025-11-25, transports).
     pub const ASSUMED: Self = Self::V2025_03_26;
 
-    /// The version of this exact name. Version strings are identifiers: nothing else is understood.
+    /// The version of this exact name. Version strings are identifiers: no other form is accepted.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|revision| revision.as_str() == name)
     }
@@ -98,8 +97,8 @@ impl Revision {
         }
     }
 
-    /// The answer to an `initialize` with `requested`: a known legacy version is answered with itself, anything else
-    /// with the newest legacy one.
+    /// The answer to an `initialize` with `requested`: the same version if it is a known legacy one, else the newest
+    /// legacy one.
     pub fn negotiate(requested: &str) -> Self {
         Self::parse(requested).filter(|revision| revision.era() == Era::Legacy).unwrap_or(Self::NEWEST_LEGACY)
     }

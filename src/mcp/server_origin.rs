@@ -1,4 +1,4 @@
-//! The server that wrote a payload, and the features that were logged because a payload of it was not carried. Knows no payload.
+//! The server that wrote a payload, and the features already logged because one of its payloads could not be delivered.
 
 use std::{collections::HashSet, fmt, sync::Arc};
 
@@ -21,26 +21,25 @@ pub struct ServerOrigin(Arc<OriginState>);
 
 struct OriginState {
     backend: BackendId,
-    /// The account to which is charged what nobody asked the server for.
+    /// The account charged for unsolicited messages of the server.
     account: Account,
-    /// The features that somebody lacks and that were logged.
+    /// The lacking features that were logged.
     logged: Mutex<HashSet<String>>,
 }
 
 // === impl ServerOrigin ===
 
 impl ServerOrigin {
-    /// The server of this backend, with its account; nothing was logged of it yet.
+    /// The server of this backend, with its account and nothing logged yet.
     pub fn new(backend: BackendId, account: Account) -> Self {
         Self(Arc::new(OriginState { backend, account, logged: Mutex::default() }))
     }
 
-    /// The account to which is charged what nobody asked the server for.
+    /// The account charged for unsolicited messages of the server.
     pub fn account(&self) -> Account {
         self.0.account.clone()
     }
 
-    /// The backend.
     pub fn backend(&self) -> &BackendId {
         &self.0.backend
     }

@@ -1,5 +1,4 @@
-//! The only client of a gateway on standard input and output, which servers are told of as soon as it has said who it is. Knows
-//! nothing of servers' connections.
+//! The only client of a gateway on standard input and output. Servers learn of it once it has introduced itself.
 
 use std::sync::Arc;
 
@@ -7,7 +6,7 @@ use tokio::sync::watch;
 
 use super::{Call, ClientInfo, Context, Era, Reply, Server};
 
-/// The only client, once it is known. Clones share it.
+/// The only client, once known. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct SoleClient(Arc<watch::Sender<Option<Arc<ClientInfo>>>>);
 
@@ -25,8 +24,8 @@ impl SoleClient {
         Arc::new(NotingEndpoint { client: self.clone(), endpoint })
     }
 
-    /// Waits for the client, and returns what servers are told in a handshake: of this client if it has a session, else of the
-    /// gateway.
+    /// Waits for the client, and returns what to present to servers in a handshake: this client if it has a session,
+    /// else the gateway.
     pub(crate) async fn told(&self) -> Arc<ClientInfo> {
         let mut told = self.0.subscribe();
         let known = told.wait_for(Option::is_some).await.ok().and_then(|client| client.clone());
@@ -38,13 +37,13 @@ impl SoleClient {
         }
     }
 
-    /// True if servers are told of this client in a handshake: it has a session, and describes itself as that one does.
+    /// True if handshakes present this client: it has a session and the same description.
     pub(crate) fn is(&self, client: &Arc<ClientInfo>) -> bool {
         let is_it = |told: &Arc<ClientInfo>| Arc::ptr_eq(told, client) || told.describes_itself_as(client);
         self.0.borrow().as_ref().is_some_and(|told| told.revision.era() == Era::Legacy && is_it(told))
     }
 
-    /// True if it is known and has a session.
+    /// True if the client is known and has a session.
     pub(crate) fn has_session(&self) -> bool {
         self.0.borrow().as_ref().is_some_and(|told| told.revision.era() == Era::Legacy)
     }

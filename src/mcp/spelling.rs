@@ -4,8 +4,8 @@ use icu_properties::{CodePointSetData, props::DefaultIgnorableCodePoint};
 use unicase::UniCase;
 use unicode_normalization::UnicodeNormalization as _;
 
-/// True if `name` is another spelling of `meant`, which is ASCII, under Unicode simple folding. Two characters beyond
-/// ASCII fold into it: U+017F to `s` and U+212A to `k`.
+/// True if `name` is another spelling of `meant`, which is ASCII, under Unicode simple folding. Two characters outside
+/// of ASCII fold into it: U+017F to `s` and U+212A to `k`.
 pub(super) fn is_other_spelling(name: &str, meant: &str) -> bool {
     // a character that folds into one byte of ASCII is longer, or is that byte in the other case
     if name.len() <= meant.len() {
@@ -22,8 +22,8 @@ pub(super) fn is_other_spelling(name: &str, meant: &str) -> bool {
     name.chars().map(folded).eq(meant.chars().map(|c| c.to_ascii_lowercase()))
 }
 
-/// The name as the most lenient reader compares it: without what surrounds it and what nobody sees in it, in NFKC and
-/// without case (the Unicode Standard, *Identifier Caseless Matching*), each run of slashes as one.
+/// The name as the most lenient reader compares it: without surrounding or invisible characters, in NFKC and without
+/// case (the Unicode Standard, *Identifier Caseless Matching*), each run of slashes as one.
 pub(super) fn folded(name: &str) -> String {
     let ignorable = CodePointSetData::new::<DefaultIgnorableCodePoint>();
     let visible: String = name.chars().filter(|c| !ignorable.contains(*c)).nfkc().collect();

@@ -1,5 +1,4 @@
-//! Tasks in messages: the `Task` of 2025-11-25 and the `DetailedTask` of the extension. Only views; knows nothing of
-//! requesters.
+//! Tasks in messages, as views: the `Task` of 2025-11-25 and the `DetailedTask` of the extension.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -23,9 +22,7 @@ const MAX_INPUT_REQUESTS: usize = 64;
 /// A task of the extension: a `CreateTaskResult`, or a `DetailedTask`.
 #[derive(Debug, Clone)]
 pub(crate) struct DetailedTask {
-    /// Its id.
     pub(crate) id: String,
-    /// Its status.
     pub(crate) status: TaskStatus,
     /// Delay before the next poll.
     pub(crate) poll_interval: Duration,
@@ -33,10 +30,9 @@ pub(crate) struct DetailedTask {
     pub(crate) payload: Payload,
 }
 
-/// A task as the result of the call that created it names it, in either form.
+/// A task in the result of the call that created it, in either form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CreatedTask {
-    /// Its id.
     pub(crate) id: String,
     /// The lifetime that the server gave it; `None`: unlimited.
     pub(crate) ttl: Option<Duration>,
@@ -47,7 +43,6 @@ pub(crate) struct CreatedTask {
 /// The status of a task, the same in both forms (2025-11-25, tasks, *Task Status*; extension, *Task Status*).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskStatus {
-    /// It is running.
     Working,
     /// It waits for answers.
     InputRequired,
@@ -55,18 +50,16 @@ pub(crate) enum TaskStatus {
     Completed,
     /// It ended with a protocol error.
     Failed,
-    /// It was cancelled.
     Cancelled,
 }
 
-/// One of the `inputRequests` of a task.
+/// An entry of a task's `inputRequests`.
 #[derive(Debug, Clone)]
 pub(crate) struct InputRequest {
     /// Its key, for the answer.
     pub(crate) key: String,
     /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
     pub(crate) method: Method,
-    /// Its parameters.
     pub(crate) params: Payload,
 }
 
@@ -118,7 +111,7 @@ impl CreatedTask {
         }
     }
 
-    /// Reads a task that is no result of a call: of a list, or the result of `tasks/get`.
+    /// Reads a task that is not the result of a call: from a list, or from `tasks/get`.
     pub(crate) fn of(task: &Object<'_>) -> Option<Self> {
         let ttl = ["ttl", "ttlMs"].iter().find_map(|name| task.get(name)?.parse::<f64>().ok());
         let ttl = ttl.filter(|millis| millis.is_finite() && *millis >= 0.0);
@@ -138,7 +131,7 @@ impl CreatedTask {
 // === impl DetailedTask ===
 
 impl DetailedTask {
-    /// Reads the result of `tasks/get`; `None` if it is no task.
+    /// Reads the result of `tasks/get`; `None` if it is not a task.
     pub(crate) fn read(payload: &Payload) -> Option<Self> {
         let object = payload.object()?;
         let poll_interval = poll_interval(object.get("pollIntervalMs")).unwrap_or(POLL_INTERVAL.0);
@@ -215,7 +208,7 @@ pub(crate) fn related_to(params: &Payload) -> Option<String> {
     Object::parse(related.as_bytes())?.string("taskId")
 }
 
-/// The tasks on a page of `tasks/list`, each with its text. An entry that is no task is left out.
+/// The tasks on a page of `tasks/list`, each with its text. An entry that is not a task is left out.
 pub(crate) fn listed(page: &Payload) -> Vec<(CreatedTask, &str)> {
     let entries = page.member("tasks").and_then(|text| serde_json::from_str::<Vec<&RawValue>>(text).ok());
     let texts = entries.into_iter().flatten().map(RawValue::get);
@@ -238,7 +231,7 @@ pub(crate) fn created(result: &Payload) -> Option<String> {
     json::unquote(json::member(task?.as_bytes(), "taskId")?)
 }
 
-/// True if a result may hold the id of a task: few do.
+/// True if a result may hold the id of a task. Few do.
 fn may_hold_task(result: &Payload) -> bool {
     static ID: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("taskId"));
     json::may_hold(result.json(), &ID)

@@ -1,8 +1,7 @@
-//! Translation of payloads between revisions: the steps between neighbours, folded. Knows nothing of peers, sessions
-//! and state.
+//! Translation of payloads between revisions: the steps between neighbours, folded.
 //!
 //! Each step is a revision and what it introduced, as facets. Its `down` lowers them for an older target, its `up` adds
-//! what it requires. A payload is lowered by every step above its target, whatever its own tag, since a peer may be
+//! what it requires. A payload is lowered by every step above its target, even above its own tag, since a peer may be
 //! newer than the version that it negotiated; it is raised by every step between tag and target. So only features that
 //! the target lacks are lowered, once, directly from the original.
 //!
@@ -53,8 +52,8 @@ struct RevisionStep {
     up: fn(&mut Draft<'_>, &Translation<'_>) -> Result<(), Untranslatable>,
 }
 
-/// The steps, oldest first. A payload is lowered in this order too, so that the rule for an older target sees a value as
-/// the server wrote it.
+/// The steps, oldest first. A payload is lowered in this order too, so that the rule for an older target sees the
+/// server's original value.
 const STEPS: [RevisionStep; 4] = [
     RevisionStep { introduced: Revision::V2025_03_26, down: v2025_03_26::down, up: v2025_03_26::up },
     RevisionStep { introduced: Revision::V2025_06_18, down: v2025_06_18::down, up: v2025_06_18::up },
@@ -90,7 +89,7 @@ impl Payload {
         if !draft.is_changed() {
             return Ok(self.in_revision(target, json.clone()));
         }
-        // the last member was one of the protocol: `params` is optional wherever it can be empty
+        // the last protocol member is gone: `params` is optional where it can be empty
         if facts.kind != Kind::Result && facts.kind != Kind::Answer && draft.is_empty() {
             return Ok(self.in_revision(target, Bytes::new()));
         }

@@ -1,4 +1,4 @@
-//! Relations between URIs of resources. Knows nothing of their schemes.
+//! Relations between URIs of resources, of any scheme.
 
 /// True if `uri` is `parent` or below it (all versions, resources: an update may be of a sub-resource).
 pub fn covers(parent: &str, uri: &str) -> bool {

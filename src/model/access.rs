@@ -1,35 +1,34 @@
-//! Verdicts on servers and endpoints: who sees which, and how far. The gate, consent, the pages and the gateway ask here, each for
-//! its own subject. A rule about whole servers goes here; what a caller may use at a server it sees is decided by
-//! `gateway::access`. Knows nothing of tools and messages.
+//! Verdicts on servers and endpoints: who sees which, and how far. The gate, consent, the pages and the gateway ask
+//! here, each for its own subject. Rules about whole servers belong here; `gateway::access` decides about the parts of
+//! a visible server.
 
 use super::{Access, AllowedBackends, BackendId, Groups, Rights, Scope, Scopes, Target, UserId};
 
-/// Somebody who sees and uses servers: a user, within the rights of a credential.
+/// A party that sees and uses servers: a user, within the rights of a credential.
 #[derive(Debug, Clone, Copy)]
 pub struct AccessSubject<'a> {
-    /// The user.
     pub user: &'a UserId,
     /// The rights of the key, of the token, or of both.
     pub rights: &'a Rights,
 }
 
-/// The endpoints at which a server is looked for.
+/// The endpoints where a server is looked for.
 #[derive(Debug, Clone, Copy)]
 pub enum AccessPlace<'a> {
     /// The server's own endpoint and the merged one.
     Own,
     /// The endpoint of this group, which has the server.
     Group(&'a BackendId),
-    /// This endpoint, which need not have the server.
+    /// This endpoint, which may not have the server.
     At(&'a Target, &'a Groups),
-    /// Every endpoint that has the server: one of them is enough.
+    /// Every endpoint that has the server. Any one is enough.
     Anywhere(&'a Groups),
 }
 
 /// The verdict on a server. Of two, the greater allows more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ServerVerdict {
-    /// To this subject the server is like one that does not exist.
+    /// To this subject the server looks the same as one that does not exist.
     Hidden,
     /// The subject sees the server, and may use this much of it.
     Visible(Access),
@@ -38,7 +37,6 @@ pub enum ServerVerdict {
 /// The verdict on the state of a server, which pages show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateVerdict {
-    /// As [`ServerVerdict::Hidden`].
     Hidden,
     /// Its state, without reasons and output, which may name files and hosts.
     StateAlone,
@@ -51,16 +49,16 @@ pub enum StateVerdict {
 pub enum EndpointVerdict {
     /// The subject may use it.
     Open,
-    /// The scopes of the credential do not name it: those of another login might.
+    /// The scopes of the credential do not name it, but another login's might.
     BeyondScopes,
-    /// The rights do not reach it: another login would not help.
+    /// The rights do not reach it, so another login would not help.
     BeyondRights,
 }
 
 // === impl AccessSubject ===
 
 impl AccessSubject<'_> {
-    /// The verdict on a server. At the endpoint of a group, a right to the group is one to each of its servers.
+    /// The verdict on a server. At the endpoint of a group, a right to the group is a right to each of its servers.
     pub fn server(self, place: AccessPlace<'_>, server: &BackendId) -> ServerVerdict {
         match place {
             AccessPlace::Own | AccessPlace::At(Target::Merged, _) => self.named(server),
@@ -77,7 +75,7 @@ impl AccessSubject<'_> {
         }
     }
 
-    /// The verdict on the state of a server. Administrators see that of every server.
+    /// The verdict on the state of a server. Administrators see every server's state.
     pub fn state(self, place: AccessPlace<'_>, server: &BackendId) -> StateVerdict {
         match self.server(place, server) {
             _ if self.rights.admin => StateVerdict::Whole,
@@ -86,9 +84,10 @@ impl AccessSubject<'_> {
         }
     }
 
-    /// The verdict on an endpoint, for a token with these scopes, or for a key without any. A right to a server opens its
-    /// endpoint, one to a group or to any of its servers that of the group, one to any server the merged one. Rights to nothing
-    /// at all open the merged endpoint, which is empty then. Rights to everything are decided without a look at the groups.
+    /// The verdict on an endpoint, for a token with these scopes, or for a key without any. A right to a server opens
+    /// its endpoint. A right to a group, or to any of its servers, opens the group's endpoint. A right to any server
+    /// opens the merged one. Without any rights, the merged endpoint is open but empty. Rights to everything are
+    /// decided without looking at the groups.
     pub fn endpoint(
         self,
         target: &Target,
@@ -115,7 +114,7 @@ impl AccessSubject<'_> {
         }
     }
 
-    /// The verdict on the administration of the gateway, for a token with these scopes, or for a key without any.
+    /// The verdict on the administration of the gateway, for a token with these scopes, or for a key without scopes.
     pub fn administration(self, scopes: Option<&Scopes>) -> EndpointVerdict {
         match scopes {
             _ if self.rights.admin => EndpointVerdict::Open,
@@ -124,14 +123,14 @@ impl AccessSubject<'_> {
         }
     }
 
-    /// Those of the scopes that this subject may grant to an app: administration only if it has that right (`OA-67`).
+    /// The scopes of `scopes` that this subject may grant to an app: administration only with that right (`OA-67`).
     pub fn grantable(self, scopes: &Scopes) -> Scopes {
         let is_own = |scope: &&Scope| self.rights.admin || **scope != Scope::Admin;
         scopes.iter().filter(is_own).cloned().collect()
     }
 
-    /// True if this subject may see and end what the other one has, such as a grant or a session: that of the same user, with no
-    /// more rights.
+    /// True if this subject may see and end things of the other, such as a grant or a session: both are the same user,
+    /// and the other has no more rights.
     pub fn covers(self, other: AccessSubject<'_>) -> bool {
         self.user == other.user && other.rights.is_within(self.rights)
     }

@@ -1,4 +1,4 @@
-//! Networks from which a key may be used (`OA-126`). Knows nothing of keys, and of how the address of a client is found.
+//! Networks from which a key may be used (`OA-126`).
 
 use std::{fmt, net::IpAddr, str::FromStr, sync::Arc};
 
@@ -24,7 +24,7 @@ impl AllowedNetworks {
     }
 }
 
-/// No networks at all mean anywhere.
+/// No networks mean anywhere.
 impl FromIterator<IpNet> for AllowedNetworks {
     fn from_iter<I: IntoIterator<Item = IpNet>>(networks: I) -> Self {
         let networks: Arc<[IpNet]> = networks.into_iter().map(|network| network.trunc()).collect();
@@ -32,7 +32,7 @@ impl FromIterator<IpNet> for AllowedNetworks {
     }
 }
 
-/// Separated by spaces; empty: anywhere.
+/// Separated by spaces; empty means anywhere.
 impl fmt::Display for AllowedNetworks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, network) in self.listed().unwrap_or_default().iter().enumerate() {

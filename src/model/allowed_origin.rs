@@ -1,17 +1,16 @@
-//! Origins whose pages may call MCP endpoints: one, or those of all names below one.
+//! Origins whose pages may call MCP endpoints: a single one, or all names below one.
 
 use url::{Host, Url};
 
 /// An origin that the operator allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AllowedOrigin {
-    /// This one, as it is serialized (RFC 6454 6.2): that of a site, an extension or an app.
+    /// This one, as serialized (RFC 6454 6.2): a site's, an extension's or an app's.
     Exact(String),
-    /// Those of all names below a registrable one.
+    /// The origins of all names below a registrable one.
     Below {
-        /// `http` or `https`.
         scheme: String,
-        /// The name that they end with, after a dot.
+        /// The name they end with, after a dot.
         name: String,
         /// `None` for the default port.
         port: Option<u16>,
@@ -21,11 +20,11 @@ pub enum AllowedOrigin {
 // === impl AllowedOrigin ===
 
 impl AllowedOrigin {
-    /// Reads `scheme://host[:port]`, where `*.` may stand before the name of a site.
+    /// Reads `scheme://host[:port]`, where `*.` may precede the name of a site.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, for people.
+    /// The fault, for people.
     pub fn parse(text: &str) -> Result<Self, String> {
         const FORM: &str = "an origin is `https://host` or `https://host:port`, without a path, `https://*.example.com` for all \
                             names below one, or `chrome-extension://id` and the like";
@@ -47,7 +46,7 @@ impl AllowedOrigin {
         origin.map(Self::Exact).ok_or_else(|| FORM.to_owned())
     }
 
-    /// True if pages at this address are of the origin, or of one of them.
+    /// True if pages at this address have this origin, or one of these.
     pub fn has(&self, page: &Url) -> bool {
         match self {
             Self::Exact(origin) => serialized(page).as_ref() == Some(origin),
@@ -61,13 +60,13 @@ impl AllowedOrigin {
     }
 }
 
-/// True if nothing follows the origin, and nothing stands before its host.
+/// True if nothing precedes the host or follows the origin.
 fn is_bare(url: &Url) -> bool {
     let is_of_nobody = url.username().is_empty() && url.password().is_none();
     is_of_nobody && url.path().len() <= 1 && url.query().is_none() && url.fragment().is_none()
 }
 
-/// The origin of an address with a host. Those of schemes that browsers and apps add are written as they write them.
+/// The origin of an address with a host. Schemes added by browsers and apps are written their way.
 fn serialized(url: &Url) -> Option<String> {
     let host = url.host_str().filter(|host| !host.is_empty())?;
     let origin = url.origin();

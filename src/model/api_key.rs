@@ -1,13 +1,12 @@
-//! API keys as records: what a grant, a browser session and a verified credential rest on. Knows nothing of their
-//! secret part.
+//! API keys as records: the basis of a grant, a browser session and a verified credential.
 //!
-//! A record is an API key, which has a secret, or a [`KeyAccount`], whose holder somebody else vouches for. Rights, user,
+//! A record is an API key, which has a secret, or a [`KeyAccount`], whose holder someone else verifies. Rights, user,
 //! expiry, revocation, usage, lists and pages are the same for all.
 //!
 //! To add a kind of account, add a variant of [`KeyAccount`], and its line in [`KeyAccount::columns`],
-//! [`KeyAccount::from_columns`] and [`KeyKind::word`]. Who verifies the holder creates the account with
+//! [`KeyAccount::from_columns`] and [`KeyKind::word`]. The code that verifies the holder creates the account with
 //! [`Keys::add_account`](crate::oauth::Keys::add_account), lets the holder in with
-//! [`Keys::enter`](crate::oauth::Keys::enter), and changes what the holder may do with
+//! [`Keys::enter`](crate::oauth::Keys::enter), and changes the holder's rights with
 //! [`Keys::set_rights`](crate::oauth::Keys::set_rights). A browser session takes the `KeyHolder` that `enter` returns.
 
 use std::time::Duration;
@@ -27,16 +26,16 @@ pub enum Direct {
     Refused,
 }
 
-/// How the holder of a key is let in.
+/// How the holder of a key logs in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyKind {
     /// By the key's secret: an API key.
     Secret(Direct),
-    /// By somebody else: nothing can be presented for it.
+    /// A login verified elsewhere: no credential can be presented for it.
     Account(KeyAccount),
 }
 
-/// An account without a secret, and who vouches for its holder.
+/// An account without a secret, by the party that verifies its holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyAccount {
     /// A person at an OpenID provider (`UP-13`).
@@ -47,10 +46,7 @@ pub enum KeyAccount {
         subject: String,
     },
     /// The service account of a client, which authenticates at the token endpoint (`OA-144`).
-    Service {
-        /// The client.
-        client: ClientId,
-    },
+    Service { client: ClientId },
 }
 
 /// A stored API key (`OA-126`).
@@ -60,34 +56,32 @@ pub struct ApiKey {
     pub id: KeyId,
     /// Name given by its owner.
     pub name: String,
-    /// User.
     pub user: UserId,
-    /// Rights.
     pub rights: Rights,
-    /// How its holder is let in.
+    /// How its holder logs in.
     pub kind: KeyKind,
     /// Time of creation.
     pub created: Timestamp,
     /// Configured expiry; `None` if it does not expire.
     pub expires: Option<Timestamp>,
-    /// Networks from which it and what rests on it may be used.
+    /// Networks where it, and anything based on it, may be used.
     pub networks: AllowedNetworks,
     /// Last use, exact to about a minute.
     pub last_used: Option<Timestamp>,
     /// Time of revocation.
     pub revoked: Option<Timestamp>,
-    /// Time at which the operator disabled its user.
+    /// Time when the operator disabled its user.
     pub disabled: Option<Timestamp>,
-    /// Rotation, if it was rotated.
+    /// Its rotation, if any.
     pub rotated: Option<Rotated>,
-    /// Whom its rights are from.
+    /// The source of its rights.
     pub history: KeyHistory,
 }
 
-/// Whom the rights of a key are from, for people.
+/// The source of a key's rights, for people.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyHistory {
-    /// Giver, such as `operator ann` or `an invitation of bob`; earlier versions noted nobody.
+    /// Giver, such as `operator ann` or `an invitation of bob`; earlier versions did not note the giver.
     pub given_by: Option<String>,
     /// Time of their last change.
     pub changed: Option<Timestamp>,
@@ -95,7 +89,7 @@ pub struct KeyHistory {
     pub changed_by: Option<String>,
 }
 
-/// Request to change a key in place. What is `None` stays.
+/// Request to change a key in place. Fields that are `None` stay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyChange {
     /// Servers and groups.
@@ -111,11 +105,10 @@ pub struct KeyChange {
 pub enum KeyEnd {
     /// It does not expire.
     Never,
-    /// At this time.
     At(Timestamp),
 }
 
-/// A rotation that was done.
+/// A finished rotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rotated {
     /// The new key, which has the grants.
@@ -129,43 +122,39 @@ pub struct Rotated {
 pub struct NewKey {
     /// Name: 1 to 100 characters.
     pub name: String,
-    /// User; `None` if the key is a user of its own.
+    /// User; `None` if the key is its own user.
     pub user: Option<UserId>,
     /// Rights.
     pub rights: Rights,
-    /// True if it may stand in for a token.
+    /// True if it may be used in place of a token.
     pub direct: Direct,
-    /// Expiry.
     pub expires: Option<Timestamp>,
-    /// Networks from which it may be used.
+    /// Networks where it may be used.
     pub networks: AllowedNetworks,
 }
 
 /// Request for a new account.
 #[derive(Debug, Clone)]
 pub struct NewAccount {
-    /// Whose it is.
     pub account: KeyAccount,
     /// Name for people: 1 to 100 characters.
     pub name: String,
-    /// User; `None` if the account is a user of its own.
+    /// User; `None` if the account is its own user.
     pub user: Option<UserId>,
-    /// Rights.
     pub rights: Rights,
-    /// Expiry.
     pub expires: Option<Timestamp>,
-    /// Networks from which it may be used.
+    /// Networks where it may be used.
     pub networks: AllowedNetworks,
 }
 
 /// Request to rotate a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRotation {
-    /// Time for which both keys are valid.
+    /// Overlap, with both keys valid.
     pub overlap: Duration,
     /// User of the new key.
     pub user: RotatedUser,
-    /// Expiry of the new key; `None` keeps that of the old one.
+    /// Expiry of the new key; `None` keeps the old key's.
     pub expires: Option<Timestamp>,
 }
 
@@ -174,9 +163,8 @@ pub struct KeyRotation {
 pub enum RotatedUser {
     /// The user of the old key.
     Same,
-    /// The new key itself: it leaves the user of the old one.
+    /// The new key itself: it leaves the old key's user.
     Own,
-    /// This user.
     Named(UserId),
 }
 
@@ -191,7 +179,7 @@ impl KeyKind {
         }
     }
 
-    /// Its word in lists.
+    /// The word for it in lists.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Secret(_) => "key",
@@ -204,7 +192,7 @@ impl KeyKind {
 // === impl KeyAccount ===
 
 impl KeyAccount {
-    /// Kind, issuer and subject, as the store has them.
+    /// Kind, issuer and subject, as stored.
     pub fn columns(&self) -> [&str; 3] {
         match self {
             Self::Provider { issuer, subject } => ["provider", issuer, subject],

@@ -1,4 +1,4 @@
-//! Configuration of one backend. Knows nothing of files and of running processes.
+//! Configuration of one backend.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ pub enum Share {
     Session,
     /// A backend session for each user.
     User,
-    /// One backend session for everybody.
+    /// One backend session for all users.
     All,
 }
 
@@ -28,17 +28,16 @@ pub enum Share {
 pub enum OnLoss {
     /// Continues with a new backend session.
     Reinit,
-    /// Ends with 404.
     End,
 }
 
-/// The replicas at which a backend runs, where several gateways share a database.
+/// The replicas that run a backend, where several gateways share a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServerHome {
-    /// Each has one of its own.
+    /// Each replica runs its own.
     Each,
-    /// One, to which the others carry what is for it: the server keeps state for several clients.
+    /// One runs it, and the others carry messages to it: the server keeps state for several clients.
     One,
 }
 
@@ -46,7 +45,6 @@ pub enum ServerHome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EraChoice {
-    /// Detected at start.
     Auto,
     /// Stateless requests (2026-07-28).
     Modern,
@@ -61,29 +59,29 @@ config_keys! {
         id: BackendId,
         /// Transport and address, with the texts for the gateway itself.
         transport: TransportSpec,
-        /// The facts that the server learns about its callers; `None`: none.
+        /// Facts that the server learns about its callers; `None`: none.
         disclosure: Option<Disclosure>,
-        /// Authorization of the gateway at it.
+        /// The gateway's authorization at the backend.
         auth: ServerAuth,
-        /// The rules for its tools; `None`: it offers them as they are.
+        /// The rules for its tools; `None`: its tools are offered unchanged.
         tools: Option<Arc<ToolRules>>,
-        /// Rules that `[programs]` and the places of data give to its programs.
+        /// Rules for its programs, from `[programs]` and the places of data.
         programs: Arc<ProgramRules>,
     ) {
-        /// Sharing of a session, and of a command a process: each client session has its own, each user, or all.
+        /// How sessions (for a command: processes) are shared: each client session has its own, each user, or all.
         /// Clients without sessions count by user.
         ///
-        /// With `"session"`, the process that was asked for the lists in a client's name serves its first session,
-        /// unless it has sent something of its own meanwhile.
+        /// With `"session"`, the process that delivered the lists in a client's name serves its first session, unless
+        /// it has sent messages of its own in the meantime.
         share: Share = choice("session" => Share::Session, "user" => Share::User, "all" => Share::All);
-        /// [Replicas](deployment.md#replicas) that run it: each one of its own, or one for all, which is succeeded when
-        /// it ends.
+        /// [Replicas](deployment.md#replicas) that run it: each its own, or one for all. If that one ends, another
+        /// takes over.
         ///
-        /// For a server that keeps state for several clients, or may run only once. The endpoints that have such a
-        /// server are served by that replica. Without `[replica]` it has no effect.
+        /// For a server that keeps state for several clients, or may run only once. That replica serves the endpoints
+        /// with such a server. Without `[replica]` it has no effect.
         home: ServerHome = choice("each" => ServerHome::Each, "one" => ServerHome::One);
-        /// If the server's session or process is lost: the client goes on with a fresh one and is told, or its session
-        /// ends.
+        /// If the server's session or process is lost: the client goes on with a fresh one and gets a notice, or its
+        /// session ends.
         on_loss: OnLoss = choice("reinit" => OnLoss::Reinit, "end" => OnLoss::End);
         /// Servers of 2026-07-28 are modern, others legacy; `"auto"` detects it.
         ///
@@ -94,7 +92,7 @@ config_keys! {
             "modern" => EraChoice::Modern,
             "legacy" => EraChoice::Legacy,
         );
-        /// The version to ask for; says the era too. Without it: the newest that both speak.
+        /// The version to request, which also sets the era. Without it: the newest that both support.
         version: Option<&'static str> = optional_choice(
             "2025-06-18",
             "2024-11-05" => "2024-11-05",
@@ -103,7 +101,7 @@ config_keys! {
             "2025-11-25" => "2025-11-25",
             "2026-07-28" => MODERN_VERSION,
         );
-        /// The version of a server whose handshake names none that is known. Without it such a handshake fails.
+        /// The version to assume if a server's handshake names no known version. Without it such a handshake fails.
         assume_version: Option<&'static str> = optional_choice(
             "2024-11-05",
             "2024-11-05" => "2024-11-05",
@@ -111,17 +109,16 @@ config_keys! {
             "2025-06-18" => "2025-06-18",
             "2025-11-25" => "2025-11-25",
         );
-        /// Time for a start, up to the end of the handshake.
+        /// Time for a start, including the handshake.
         start_timeout: Duration = duration(60 s, 1 s to 1 h);
-        /// Silence of a process that is asked for its era, before it is given up: after it refused the handshake, or at
-        /// a start after one without an answer.
+        /// How long a process may stay silent when its era is probed, before it is given up: after it refused the
+        /// handshake, or at a start after one without an answer.
         probe_timeout: Duration = duration(10 s, 100 ms to 1 h);
         /// Silence in a call before it fails.
         call_timeout: Duration = duration(10 m, 1 s to 1 d);
         /// An unused session or process is ended after this. Not with `on_loss = "end"`.
         idle_timeout: Duration = duration(10 m, 10 s to 30 d);
-        /// Processes that are kept ready for clients to come, so that a first call does not wait for a start. `0`:
-        /// none.
+        /// Processes kept ready for new clients, so that a first call does not wait for a start. `0`: none.
         ///
         /// They start when a client calls the server or its list is fetched for clients, and end a minute after the
         /// last client left.
@@ -135,53 +132,56 @@ config_keys! {
         read_only_tools: Vec<String> = texts(any_text, "[\"read_file\"]");
         /// Methods that MCP does not define and that every caller of this server may send, as patterns: `"skills/*"`.
         ///
-        /// Without it they take full rights, and a server without `tools` rules. It opens no method that MCP defines
+        /// Without it they require full rights, and a server without `tools` rules. It opens no method that MCP defines
         /// ([What `:read` allows](authorization.md#what-read-allows)).
         allow_methods: NameGlobs = patterns("[\"skills/*\"]");
-        /// The most calls of tools, prompts, resources and completions that run at the server at once. Without it: any
-        /// number.
+        /// The most calls of tools, prompts, resources and completions that may run at the server at once. Without it:
+        /// any number.
         ///
-        /// One more is refused with `-32603`, which names the bound.
+        /// Further calls are refused with `-32603`, which names the limit.
         calls: Option<usize> = optional_count(8, 1 to 1_000_000);
-        /// The most text in a result of a tool: text blocks and embedded text resources together. Without it: any.
+        /// The most text in a tool's result: text blocks and embedded text resources together. Without it: any.
         ///
         /// The rest is cut, and a note at the end says so. `structuredContent`, images and links stay whole.
         result_size: Option<usize> = optional_size(100 KiB, 1 KiB to 1 GiB);
-        /// Time without progress in a call before the gateway reports progress for the server, to clients that gave a
-        /// token and so go on waiting. At least a second; `0s`: never.
+        /// After this time without progress in a call, the gateway reports progress for the server, to clients that
+        /// gave a token and so keep waiting. At least a second; `0s`: never.
         ///
-        /// It ends when the server reports progress by itself.
+        /// It ends once the server reports progress itself.
         heartbeat: Option<Duration> = interval(20 s, 0 s to 1 h);
-        /// URLs to which a program or a socket may send the gateway in its answer to `initialize`, with everything
+        /// URLs that a program or a socket may redirect the gateway to in its answer to `initialize`, with everything
         /// below their paths.
         ///
         /// Loopback addresses need no entry if the server is a program, a Unix domain socket or connected to at a
-        /// loopback address. Nothing is sent there but what the server gets.
+        /// loopback address. Only data meant for the server is sent there.
         upgrade_to: Vec<Url> = texts(ServerUrl::parse_http, "[\"https://mcp.example.com/sse\"]");
-        /// The level to which its programs are kept from the data, as in [`[programs]`](#programs). Without it: as said there. With `command` alone.
+        /// How far its programs are kept from the data, as in [`[programs]`](#programs). Without it: the setting there.
+        /// Only with `command`.
         contain: Option<Contain> = optional_choice("off", "keys" => Contain::Keys, "off" => Contain::Off);
-        /// The image of a container in which its programs run, by `podman` or `docker`. `command` is then a program of the image.
+        /// The container image that its programs run in, by `podman` or `docker`. `command` is then a program of the
+        /// image.
         ///
-        /// `env` reaches it, and nothing else of this machine: no folders, and no variables of the gateway. With `command` alone.
+        /// The container gets `env`, and nothing else of this machine: no folders, and no variables of the gateway.
+        /// Only with `command`.
         container: Option<String> = optional_text("docker.io/library/node:24", image);
-        /// The user of this machine as which its programs run, where the gateway may change users. With `command` alone.
+        /// The user of this machine that its programs run as, where the gateway may change users. Only with `command`.
         ///
         /// The strongest way to keep them from the data. They get that user's `HOME`, and none of the gateway's rights.
         run_as: Option<String> = optional_text("mcp", user_name);
-        /// The most files and connections that one of its processes has open. Without it: as the gateway. With `command`
-        /// alone.
+        /// The most files and connections that one of its processes may open. Without it: the gateway's own limit. Only
+        /// with `command`.
         open_files: Option<usize> = optional_count(1024, 16 to 1_048_576);
-        /// The largest memory dump of a process that crashes. Without it there is none, since it may hold secrets. With `command`
-        /// alone.
+        /// The largest memory dump of a crashing process. Without it there is none, since it may hold secrets. Only
+        /// with `command`.
         core: Option<usize> = optional_size(100 MiB, 1 MiB to 1024 GiB);
-        /// The most memory of one program with all its processes; more ends it. With `command` alone.
+        /// The most memory of one program with all its processes; more ends it. Only with `command`.
         ///
-        /// `memory`, `processes` and `cpu` need a cgroup that the gateway may divide ([programs](isolation.md#limits-of-programs)),
-        /// or a `container`. Where there is none the program is not started.
+        /// `memory`, `processes` and `cpu` need a cgroup that the gateway may divide
+        /// ([programs](isolation.md#limits-of-programs)), or a `container`. Without one, the program is not started.
         memory: Option<usize> = optional_size(512 MiB, 8 MiB to 1024 GiB);
-        /// The most processes and threads of one program. With `command` alone.
+        /// The most processes and threads of one program. Only with `command`.
         processes: Option<usize> = optional_count(256, 1 to 1_000_000);
-        /// Processor time of one program, in percent of one core. With `command` alone.
+        /// Processor time of one program, in percent of one core. Only with `command`.
         cpu: Option<usize> = optional_count(100, 1 to 100_000);
     }
 }
@@ -194,7 +194,7 @@ fn any_text(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Checks the name of an image. It must not be taken for an option.
+/// Checks the name of an image, which must not look like an option.
 fn image(text: &str) -> Result<String, String> {
     let is_name = !text.is_empty() && !text.starts_with('-') && !text.contains(char::is_whitespace);
     if is_name { Ok(text.to_owned()) } else { Err("this must be the name of an image".to_owned()) }
@@ -210,7 +210,7 @@ fn user_name(text: &str) -> Result<String, String> {
 // === impl BackendSpec ===
 
 impl BackendSpec {
-    /// A backend with the defaults. Its era is detected, except where the transport says it.
+    /// A backend with the defaults. Its era is detected, unless the transport implies it.
     pub fn new(id: BackendId, transport: TransportSpec) -> Self {
         let is_legacy = transport.has_sessions_alone();
         let spec = Self::with_defaults(id, transport, None, ServerAuth::None, None, Arc::default());
@@ -227,21 +227,21 @@ impl BackendSpec {
         matches!(self.transport.abilities().delivery, Delivery::Channel)
     }
 
-    /// True if a server that was started for `other` serves this one too: they differ at most in what the gateway does
-    /// with its tools, methods and calls.
+    /// True if a server that was started for `other` serves this one too: they differ at most in the gateway's
+    /// treatment of tools, methods and calls.
     pub fn is_served_as(&self, other: &Self) -> bool {
         let Self { tools, read_only_tools, allow_methods, calls, result_size, heartbeat, .. } = self.clone();
         *self == Self { tools, read_only_tools, allow_methods, calls, result_size, heartbeat, ..other.clone() }
     }
 
-    /// What the server is told of the caller of a call; `None` if that is nothing, or if the gateway itself calls.
+    /// The facts about the caller that the server gets; `None` if it gets none, or if the gateway itself calls.
     pub fn disclosed(&self, caller: &Caller, requester: &Requester) -> Option<CallerIdentity> {
         let tells_apart = |disclosure: &&Disclosure| !requester.is_gateway() && disclosure.tells_apart();
         let disclosure = self.disclosure.as_ref().filter(tells_apart)?;
         Some(disclosure.identity_of(caller))
     }
 
-    /// True if each user reaches it in another way, and only after giving what it needs.
+    /// True if each user reaches it differently, and only after supplying what it needs.
     pub fn is_per_user(&self) -> bool {
         matches!(self.auth, ServerAuth::User(_)) || !self.secret_names().is_empty()
     }
@@ -256,11 +256,11 @@ impl BackendSpec {
         self.disclosure.as_ref().map(Disclosure::secret_names).unwrap_or_default()
     }
 
-    /// The same as a server that this user alone reaches.
+    /// The same, as a server that only this user reaches.
     #[must_use]
     pub fn of_user(&self, user: &UserId, secrets: &SecretValues) -> Self {
         let disclosure = self.disclosure.as_ref().map(|disclosure| disclosure.of_user(user, secrets));
-        // all who call it are this user
+        // all its callers are this user
         let share = if self.share == Share::User { Share::All } else { self.share };
         Self { disclosure, share, ..self.clone() }
     }

@@ -1,4 +1,4 @@
-//! Bearer token of one server: the current one, and how another is requested. Knows nothing of OAuth and of HTTP.
+//! Bearer token of one server: the current one, and requests for another.
 
 use std::{fmt, sync::Arc};
 
@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::support::Secret;
 
-/// Requests for a token that wait at most; later ones wait for a place.
+/// Maximum number of waiting requests for a token; later ones wait for a place.
 const WAITING: usize = 64;
 
 /// Bearer token of one server (RFC 6750). Its clones share it.
@@ -24,7 +24,7 @@ pub struct TokenRequests {
     requests: mpsc::Receiver<TokenRequest>,
 }
 
-/// A request for a token that differs from the one that a server rejected.
+/// A request for a token other than the one a server rejected.
 #[derive(Debug)]
 pub struct TokenRequest {
     /// The rejected token; `None` if the request carried none.
@@ -34,13 +34,12 @@ pub struct TokenRequest {
     answer: oneshot::Sender<Result<(), RenewalError>>,
 }
 
-/// No other token can be had.
+/// Why no other token is available.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RenewalError {
     /// A person has to log in first.
     #[error("{0}")]
     LoginRequired(String),
-    /// It failed.
     #[error("{0}")]
     Failed(String),
 }
@@ -48,7 +47,7 @@ pub enum RenewalError {
 // === impl Bearer ===
 
 impl Bearer {
-    /// A server without a token, and the requests for one.
+    /// A server without a token yet, and the requests for one.
     pub fn new() -> (Self, TokenRequests) {
         let (requests, receiver) = mpsc::channel(WAITING);
         let current: Arc<ArcSwapOption<Secret>> = Arc::default();
@@ -65,7 +64,7 @@ impl Bearer {
     ///
     /// # Errors
     ///
-    /// The reason, if no other token can be had.
+    /// The reason, if no other token is available.
     pub async fn renew(&self, rejected: Option<Arc<Secret>>, challenges: Vec<String>) -> Result<(), RenewalError> {
         let (answer, answered) = oneshot::channel();
         let ended = || RenewalError::Failed("the login has ended".to_owned());
@@ -92,7 +91,7 @@ impl fmt::Debug for Bearer {
 // === impl TokenRequests ===
 
 impl TokenRequests {
-    /// The next request; `None` once nobody needs tokens any more.
+    /// The next request; `None` once no more tokens are needed.
     pub async fn recv(&mut self) -> Option<TokenRequest> {
         self.requests.recv().await
     }
@@ -106,13 +105,13 @@ impl TokenRequests {
 // === impl TokenRequest ===
 
 impl TokenRequest {
-    /// True if `current` is no answer: it is the rejected token, or there is none.
+    /// True if `current` is not an answer: it is the rejected token, or missing.
     pub fn is_open(&self, current: Option<&Secret>) -> bool {
         let rejected = self.rejected.as_ref().map(|token| token.expose());
         current.is_none_or(|current| rejected == Some(current.expose()))
     }
 
-    /// Ends the wait. Nothing happens if nobody waits any more.
+    /// Ends the wait. Does nothing if the wait was given up.
     pub fn answer(self, outcome: Result<(), RenewalError>) {
         let _ = self.answer.send(outcome);
     }

@@ -1,13 +1,12 @@
-//! The authenticated caller. Knows nothing of tokens.
+//! The authenticated caller.
 
 use super::{AccessSubject, ClientId, GrantId, KeyId, Rights, UserId};
 use crate::support::Digest;
 
 /// The result of authentication. State of a caller (sessions, subscriptions, suspended calls) is keyed by
-/// [`Caller::user`] and [`Caller::client`], and no other caller reaches it.
+/// [`Caller::user`] and [`Caller::client`], and other callers cannot reach it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// The user.
     pub user: UserId,
     /// The OAuth client; `None` for an API key sent directly.
     pub client: Option<ClientId>,
@@ -19,19 +18,18 @@ pub struct Caller {
     pub rights: Rights,
 }
 
-/// Key of the state that is kept for a caller. Two keys are equal if [`Caller::owns_the_same_as`] is true.
+/// Key of the state kept for a caller. Two keys are equal if [`Caller::owns_the_same_as`] is true.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Owner {
     user: UserId,
     client: Option<ClientId>,
-    /// Each of two API keys of one user, sent directly, is a client of its own.
+    /// Each API key sent directly is a client of its own, even of the same user.
     key: Option<KeyId>,
 }
 
 // === impl Owner ===
 
 impl Owner {
-    /// The user.
     pub const fn user(&self) -> &UserId {
         &self.user
     }
@@ -50,7 +48,7 @@ impl Owner {
     pub fn digest(&self) -> Digest {
         let client = self.client.as_ref().map(ClientId::as_str);
         let key = self.key.as_ref().map(KeyId::as_str);
-        // JSON keeps the parts apart, whatever characters they have
+        // JSON keeps the parts apart, with any characters in them
         Digest::sha256(serde_json::json!([self.user.as_str(), client, key]).to_string())
     }
 }
@@ -58,7 +56,7 @@ impl Owner {
 // === impl Caller ===
 
 impl Caller {
-    /// The gateway itself, which lists what backends offer.
+    /// The gateway itself, which fetches backends' lists.
     pub fn gateway() -> Self {
         Self { user: UserId::new("(gateway)"), client: None, grant: None, key: None, rights: Rights::all_backends() }
     }
@@ -73,7 +71,7 @@ impl Caller {
         AccessSubject { user: &self.user, rights: &self.rights }
     }
 
-    /// Key under which state is kept for this caller.
+    /// Key of the state kept for this caller.
     pub fn owner(&self) -> Owner {
         let key = if self.client.is_none() { self.key.clone() } else { None };
         Owner { user: self.user.clone(), client: self.client.clone(), key }

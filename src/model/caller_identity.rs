@@ -1,24 +1,22 @@
-//! What a server may be told of its caller, and the texts of a configuration in which a caller stands. Knows nothing of
-//! headers, processes and signatures.
+//! The caller as a server may see it, and texts of the configuration that contain the caller.
 //!
 //! The id of a user is text from outside. A text that holds it goes into arguments, variables and headers, where some
-//! characters mean something: those are written as `%` and two digits, so that two users never look alike.
+//! characters have a meaning: those are written as `%` and two digits, so that two users never look alike.
 
 use std::fmt::Write as _;
 
 use super::{Caller, ClientId, SecretName, SecretValues, UserId};
 use crate::support::Secret;
 
-/// Identity of a caller that a server may be told.
+/// Identity of a caller that a server may see.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CallerIdentity {
-    /// The user.
     pub user: UserId,
-    /// The OAuth client, if servers are told of it; `None` also for an API key sent directly.
+    /// The OAuth client, if servers get to see it; `None` also for an API key sent directly.
     pub client: Option<ClientId>,
 }
 
-/// A text of the configuration in which values of the caller stand (`${user}`, `${secret:NAME}`).
+/// A text of the configuration that contains values of the caller (`${user}`, `${secret:NAME}`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallerText(Vec<TextPart>);
 
@@ -27,29 +25,28 @@ pub struct CallerText(Vec<TextPart>);
 pub enum TextPart {
     /// The same for every caller.
     Fixed(Secret),
-    /// The user who calls.
+    /// The calling user.
     User,
-    /// A secret of the user who calls.
+    /// A secret of the calling user.
     Secret(SecretName),
 }
 
 // === impl CallerIdentity ===
 
 impl CallerIdentity {
-    /// The identity of the gateway itself, which starts servers and lists what they offer: `(gateway)`, as no user is
-    /// called.
+    /// The identity of the gateway itself, which starts servers and lists what they offer: `(gateway)`, which is never
+    /// a user's name.
     pub fn gateway() -> Self {
         Self { user: Caller::gateway().user, client: None }
     }
 
-    /// The user as the value of a header: visible ASCII as it is, everything else and `%` as `%` and two digits for
-    /// each byte.
+    /// The user as a header value: visible ASCII as it is, everything else and `%` as `%` and two digits per byte.
     pub fn header_value(&self) -> String {
         escaped(self.user.as_str(), |_, byte| byte.is_ascii_graphic() && byte != b'%')
     }
 
-    /// The user in a text: letters, digits and `. _ @ + -` as they are, but the first of them a letter or digit;
-    /// everything else as `%` and two digits for each byte. It is never an option, a path or a word of a shell.
+    /// The user in a text: letters, digits and `. _ @ + -` as they are, but beginning with a letter or digit;
+    /// everything else as `%` and two digits per byte. It is never an option, a path or a shell word.
     pub fn text_value(&self) -> String {
         escaped(self.user.as_str(), |at, byte| byte.is_ascii_alphanumeric() || at > 0 && b"._@+-".contains(&byte))
     }
@@ -98,7 +95,7 @@ impl CallerText {
         })
     }
 
-    /// The text with what it holds of this user.
+    /// The text with this user's values in it.
     #[must_use]
     pub fn of_user(&self, user: &UserId, secrets: &SecretValues) -> Self {
         let user = CallerIdentity { user: user.clone(), client: None };
@@ -112,7 +109,7 @@ impl CallerText {
         Self(self.0.iter().map(part).collect())
     }
 
-    /// The text for this caller. The name of a secret stands for its value, which [`CallerText::of_user`] puts there.
+    /// The text for this caller. The name of a secret stands for its value, filled in by [`CallerText::of_user`].
     pub fn for_caller(&self, caller: &CallerIdentity) -> Secret {
         let mut text = String::new();
         for part in &self.0 {

@@ -1,4 +1,4 @@
-//! OAuth clients as records. Knows nothing of how they register.
+//! OAuth clients as records.
 
 use std::fmt;
 
@@ -11,17 +11,17 @@ use crate::support::{Digest, Timestamp};
 /// Client authentication at the token endpoint (RFC 7591 2, `token_endpoint_auth_method`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientAuth {
-    /// None: a public client, protected by PKCE alone.
+    /// None: a public client, protected only by PKCE.
     None,
     /// Secret in the `Authorization` header (`client_secret_basic`), as its SHA-256.
     Basic(Digest),
     /// Secret in the form (`client_secret_post`), as its SHA-256.
     Post(Digest),
-    /// Secret in either place, as its SHA-256: nobody chose one. A request uses one of them.
+    /// Secret in either place, as its SHA-256, since no method was chosen. A request uses one of them.
     AnySecret(Digest),
-    /// Assertion signed by one of these keys (`private_key_jwt`, RFC 7523).
+    /// Assertion signed with any of these keys (`private_key_jwt`, RFC 7523).
     PrivateKeyJwt(ClientKeys),
-    /// None, or such an assertion: the client offers both, and uses what it finds in the metadata of the gateway.
+    /// None, or such an assertion: the client offers both, and uses what the gateway's metadata announces.
     NoneOrPrivateKeyJwt(ClientKeys),
 }
 
@@ -34,21 +34,20 @@ pub enum ClientKeys {
     Url(Url),
 }
 
-/// Who describes a client.
+/// The party that describes a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Registrant {
     /// The client itself, when it registered (RFC 7591).
     Client,
-    /// The document at the URL that is its id; with the digest of what people consent to (`OA-52`).
+    /// The document at the URL that is its id, with the digest of what people consent to (`OA-52`).
     Document(Digest),
-    /// The operator.
     Operator(ConsentRule),
 }
 
-/// Whether people are asked about a client that the operator registered (`OA-71`).
+/// Whether to ask people about a client registered by the operator (`OA-71`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConsentRule {
-    /// Every time, like about all others.
+    /// Every time, as for all others.
     Asked,
     /// Not at its web site for ordinary scopes: the operator vouches for it.
     Skipped,
@@ -58,16 +57,16 @@ pub enum ConsentRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GrantType {
-    /// RFC 6749 4.1.
+    /// The authorization code grant (RFC 6749 4.1).
     AuthorizationCode,
-    /// RFC 6749 6.
+    /// The refresh token grant (RFC 6749 6).
     RefreshToken,
-    /// RFC 6749 4.4: for clients that the operator registered.
+    /// RFC 6749 4.4: for clients registered by the operator.
     ClientCredentials,
     /// RFC 8628.
     #[serde(rename = "urn:ietf:params:oauth:grant-type:device_code")]
     DeviceCode,
-    /// RFC 7523 2.1, with identity assertions of a login provider (ID-JAG): for clients that the operator registered.
+    /// RFC 7523 2.1, with identity assertions of a login provider (ID-JAG): for clients registered by the operator.
     #[serde(rename = "urn:ietf:params:oauth:grant-type:jwt-bearer")]
     JwtBearer,
 }
@@ -77,20 +76,20 @@ pub enum GrantType {
 pub struct Client {
     /// Its id: random for a registered one.
     pub id: ClientId,
-    /// Name that the client claims, not verified. At most 100 characters, no control characters.
+    /// Name claimed by the client, not verified. At most 100 characters, no control characters.
     pub name: String,
     /// Redirect URIs, exactly as registered: 1 to 10, none for a client without the code flow.
     pub redirect_uris: Vec<String>,
     /// Authentication method.
     pub auth: ClientAuth,
-    /// Who describes it.
+    /// The party that describes it.
     pub registrant: Registrant,
     /// Allowed grant types.
     pub grant_types: Vec<GrantType>,
     /// Registered scopes, as text; `None` means every ordinary scope (`OA-40`).
     pub scope: Option<String>,
-    /// The whole registered metadata as answered at registration (RFC 7591 3.2.1), without the secret, or what is read of
-    /// its document: a JSON object.
+    /// The whole registered metadata as answered at registration (RFC 7591 3.2.1), without the secret, or the known
+    /// part of its document: a JSON object.
     pub metadata: String,
     /// Time of registration, or of the first consent.
     pub created: Timestamp,
@@ -119,7 +118,7 @@ impl Client {
 // === impl Registrant ===
 
 impl Registrant {
-    /// Digest of what the document of the client says, as text, if it has one.
+    /// Digest of the client's document, as text, if it has one.
     pub fn document(&self) -> Option<String> {
         match self {
             Self::Document(digest) => Some(digest.to_base64url()),
@@ -131,7 +130,7 @@ impl Registrant {
 // === impl ClientAuth ===
 
 impl ClientAuth {
-    /// True if a request can prove nothing, whatever it says: its id is no proof of who asks.
+    /// True if requests prove nothing, with any content: the id does not prove who asks.
     pub const fn is_public(&self) -> bool {
         matches!(self, Self::None | Self::NoneOrPrivateKeyJwt(_))
     }
@@ -171,7 +170,7 @@ impl GrantType {
         Self::ALL.into_iter().find(|supported| supported.name() == name)
     }
 
-    /// True if a client may describe itself as one that uses it.
+    /// True if a client may register itself with it.
     pub const fn is_for_everybody(self) -> bool {
         !matches!(self, Self::ClientCredentials | Self::JwtBearer)
     }

@@ -1,29 +1,28 @@
-//! Which hosts may describe clients (`OA-54`). Knows nothing of the descriptions.
+//! The hosts that may describe clients (`OA-54`).
 
 /// Trust in Client ID Metadata Documents, by the host that serves them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientDocumentPolicy {
     /// `client_documents`, `client_document_hosts`.
     pub trust: DocumentTrust,
-    /// `denied_client_document_hosts`: never, whatever the trust.
+    /// `denied_client_document_hosts`: never read, even with any trust.
     pub denied: Vec<String>,
 }
 
 /// The hosts that may describe clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DocumentTrust {
-    /// Every host.
     Any,
-    /// These domains, with what is below them.
+    /// These domains, with all names below.
     Listed(Vec<String>),
-    /// None: clients register.
+    /// No documents: clients register.
     Off,
 }
 
 // === impl ClientDocumentPolicy ===
 
 impl ClientDocumentPolicy {
-    /// True if documents of this host are read at all.
+    /// True if documents of this host may be read.
     pub fn allows(&self, host: &str) -> bool {
         let listed = |domains: &[String]| domains.iter().any(|domain| is_within(host, domain));
         !listed(&self.denied)
@@ -41,7 +40,7 @@ impl Default for ClientDocumentPolicy {
     }
 }
 
-/// True if the host is this domain or below it. The root may be written: `a.example.` is `a.example`.
+/// True if the host is this domain or below it. The root label is allowed: `a.example.` is `a.example`.
 fn is_within(host: &str, domain: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host);
     host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))

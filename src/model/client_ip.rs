@@ -1,13 +1,14 @@
-//! The network address of a client. Knows nothing of sockets and forwarding headers.
+//! The network address of a client.
 
 use std::net::IpAddr;
 
-/// The address that limits count: the peer's, or the one that a trusted proxy reports (`OA-138`). A request extension.
+/// The address that limits count by: the peer's, or the one reported by a trusted proxy (`OA-138`). A request
+/// extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientIp(pub IpAddr);
 
 impl ClientIp {
-    /// The part that one attacker cannot change cheaply: the IPv4 address, or the /64 of an IPv6 address (`OA-127`).
+    /// The part that an attacker cannot change cheaply: the IPv4 address, or the /64 of an IPv6 address (`OA-127`).
     #[must_use]
     pub fn network(self) -> IpAddr {
         match self.0.to_canonical() {

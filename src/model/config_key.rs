@@ -1,11 +1,11 @@
 //! Declaration of configuration keys, next to the values they set: documentation, type, default, bounds, and whether a
-//! change takes effect on reload. Knows no file; `config` reads the keys and lists their rows.
+//! change takes effect on reload. `config` reads the keys from files and lists their rows.
 
 use std::time::Duration;
 
 use super::NameGlobs;
 
-/// A key of the table that the values `S` are read from.
+/// A key of the table behind the values `S`.
 pub struct ConfigKey<S: 'static> {
     /// Name of the key, and of its field.
     pub name: &'static str,
@@ -36,43 +36,41 @@ pub enum TakesEffect {
 pub enum KeyReading<S: 'static> {
     /// A duration as text, of at least this, and at most this.
     Duration(Duration, DurationBound, fn(&mut S, Duration)),
-    /// A number, from the least to the greatest.
+    /// A number, with its minimum and maximum.
     Count(usize, usize, fn(&mut S, usize)),
-    /// A size in bytes, from the least to the greatest.
+    /// A size in bytes, with its minimum and maximum.
     Size(usize, usize, fn(&mut S, usize)),
-    /// True or false.
     Flag(fn(&mut S, bool)),
-    /// One of these words, each with what sets it.
+    /// One of these words, each with its setter.
     Choice(&'static [&'static str], &'static [fn(&mut S)]),
-    /// A text; the setter says what is wrong with it.
+    /// A text; the setter's error is the fault.
     Text(fn(&mut S, &str) -> Result<(), String>),
-    /// A list of texts: what empties it, and what adds one or says what is wrong with it.
+    /// A list of texts: a function that empties it, and one that adds a text or returns its fault.
     Texts(fn(&mut S), fn(&mut S, &str) -> Result<(), String>),
-    /// The same, or one such text alone.
+    /// The same, or a single such text.
     TextOrTexts(fn(&mut S), fn(&mut S, &str) -> Result<(), String>),
     /// A list of patterns.
     Patterns(fn(&mut S, NameGlobs)),
-    /// Several keys that choose a shape together: a function of the section reads them.
+    /// Several keys that select a shape together, read by a function of the section.
     Shape(&'static [KeyRow]),
 }
 
 /// Upper bound of a duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DurationBound {
-    /// This one.
     Fixed(Duration),
     /// The value of another key, which a rule of the section checks.
     Key(&'static str),
 }
 
-/// A key as documentation shows it.
+/// A key, as shown in the documentation.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyRow {
     /// Name of the key.
     pub name: &'static str,
     /// Type of its value.
     pub form: KeyForm,
-    /// Default as a file writes it.
+    /// Default, as written in a file.
     pub default: KeyDefault,
     /// Lines of its documentation, in Markdown. An empty one ends a paragraph; the first paragraph is a summary.
     pub docs: &'static [&'static str],
@@ -81,15 +79,12 @@ pub struct KeyRow {
 /// Type of a value with its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyForm {
-    /// A duration.
     Duration(Duration, DurationBound),
-    /// A number.
     Count(usize, usize),
     /// A size in bytes.
     Size(usize, usize),
-    /// True or false.
     Flag,
-    /// One of these words.
+    /// One of the given words.
     Choice(&'static [&'static str]),
     /// A text, and the name of its form.
     Text(&'static str),
@@ -112,22 +107,22 @@ pub enum KeyForm {
 /// Default of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyDefault {
-    /// This value, as a file writes it.
+    /// This value, as written in a file.
     Value(&'static str),
     /// The same, and an example of another value.
     Example(&'static str, &'static str),
-    /// None, and an example; an empty one is not shown.
+    /// None, and an example, which is not shown if empty.
     None(&'static str),
-    /// Another value, which the first text says in Markdown, and an example.
+    /// Another value, described in Markdown, and an example.
     Derived(&'static str, &'static str),
-    /// The key must be there; an example.
+    /// The key is required; an example.
     Required(&'static str),
 }
 
 // === impl ConfigKey ===
 
 impl<S> ConfigKey<S> {
-    /// Its row, or those of its shape.
+    /// Its row, or the rows of its shape.
     pub fn rows(&self) -> Vec<KeyRow> {
         let form = match self.reading {
             KeyReading::Duration(least, most, _) => KeyForm::Duration(least, most),
@@ -145,14 +140,14 @@ impl<S> ConfigKey<S> {
 }
 
 /// Declares the values of a table: a struct with its defaults, and its keys (`KEYS`) for the reader and the
-/// documentation. `taken` says when a change takes effect, unless a key has its own `at`. With `made of`, the struct has
-/// these further fields, which are no keys of this kind; defaults may use them. `least named` makes a constant of the least
-/// value.
+/// documentation. `taken` says when a change takes effect, unless a key has its own `at`. With `made of`, the struct
+/// has these further fields, which are not keys of this kind; defaults may use them. `least named` defines a constant
+/// for the least value.
 ///
 /// | Kind | Arguments |
 /// |---|---|
 /// | `duration`, `size` | default, least `to` most; each a number and its unit. `most` may be another key |
-/// | `interval` | as `duration`; `0s` is none, and less than a second is a second |
+/// | `interval` | as `duration`; `0s` means none, and less than a second is a second |
 /// | `count` | default, least `to` most |
 /// | `optional_duration`, `optional_size`, `optional_count` | example, least `to` most |
 /// | `flag` | default `=>` value, the other `=>` value |
@@ -431,7 +426,7 @@ macro_rules! config_keys {
     (@reading $field:ident shape ($value:expr, $rows:expr)) => { $crate::model::config_key::KeyReading::Shape($rows) };
 }
 
-/// Declares the rows of keys that a reader of its own takes: documentation, name, type ([`KeyForm`]) and default
+/// Declares the rows of keys with a reader of their own: documentation, name, type ([`KeyForm`]) and default
 /// ([`KeyDefault`]).
 macro_rules! key_rows {
     (

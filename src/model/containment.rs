@@ -1,5 +1,5 @@
-//! Containment of the programs that the gateway starts: what is configured, the protections, and what is said of them. Knows no
-//! kernel.
+//! Containment of the programs that the gateway starts: the configured level, the protections, and their status.
+//! Nothing here depends on the kernel.
 
 use std::fmt;
 
@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::support::launcher::HiddenPlaces;
 
-/// Level to which a program is kept from what the gateway holds.
+/// How far a program is kept from what the gateway holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Contain {
     /// From keys, logins and other servers' secrets.
     #[default]
     Keys,
-    /// It runs as the gateway does.
+    /// Not at all: it runs like the gateway itself.
     Off,
 }
 
-/// Rules that `[programs]` and the places of data give to one program.
+/// Rules for one program, from `[programs]` and the places of data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgramRules {
-    /// The level of a program without one of its own.
+    /// The level of a program without its own setting.
     pub contain: Contain,
-    /// True if a program that cannot be contained in full is not started.
+    /// True if a program that cannot be fully contained must not start.
     pub is_required: bool,
-    /// Places that it does not see.
+    /// Places hidden from it.
     pub hidden: HiddenPlaces,
 }
 
@@ -34,37 +34,34 @@ pub struct ProgramRules {
 pub enum Protection {
     /// Read memory and environment of the gateway and of other servers, or attach to them.
     Processes,
-    /// Read the data folder, the configuration file, and the files that it names as secrets.
+    /// Read the data folder, the configuration file, and the secret files it names.
     DataFolder,
     /// Gain rights by a program that has more.
     NoNewPrivileges,
 }
 
-/// The means by which a protection holds.
+/// The means of a protection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mechanism {
-    /// A Landlock domain.
     Landlock,
     /// A user and mount namespace.
     Namespace,
     /// Another user of this machine.
     RunAs,
-    /// A container.
     Container,
     /// The kernel's flag of that name.
     NoNewPrivileges,
 }
 
-/// One protection of a program, and how it is with it.
+/// One protection of a program, and its state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProtectionState {
-    /// The protection.
     pub protection: Protection,
-    /// The means by which it holds; `None` if it does not.
+    /// The means of it; `None` if it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Mechanism>,
-    /// The reason for which it does not hold, or the price at which it does.
+    /// Why it is missing, or its price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -102,12 +99,12 @@ impl Protection {
         }
     }
 
-    /// The state of a protection that holds.
+    /// The state of a working protection.
     pub const fn held(self, by: Mechanism) -> ProtectionState {
         ProtectionState { protection: self, by: Some(by), note: None }
     }
 
-    /// The state of one that does not.
+    /// The state of a missing protection.
     pub fn missing(self, why: impl Into<String>) -> ProtectionState {
         ProtectionState { protection: self, by: None, note: Some(why.into()) }
     }
@@ -149,7 +146,7 @@ impl fmt::Display for ProtectionState {
 // === impl ContainmentStatus ===
 
 impl ContainmentStatus {
-    /// The protections that do not hold, each with its reason.
+    /// The missing protections, each with its reason.
     pub fn missing(&self) -> impl Iterator<Item = &ProtectionState> {
         self.protections.iter().filter(|state| state.by.is_none())
     }

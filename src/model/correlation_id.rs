@@ -1,4 +1,4 @@
-//! Correlation ids of HTTP requests. Knows nothing of HTTP.
+//! Correlation ids of HTTP requests.
 
 use std::{
     fmt::{self, Write as _},
@@ -7,26 +7,26 @@ use std::{
 
 use crate::support::Random;
 
-/// The correlation id of one request, always created here and never taken from outside. It stands in the log, in the
+/// The correlation id of one request, always created here and never taken from outside. It appears in the log, in the
 /// header `x-request-id` of the response and on error pages. Displays as 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CorrelationId(u64);
 
-/// Source of request ids: unique in one process, and unlikely to repeat in another. They are no secrets.
+/// Source of request ids: unique in one process, and unlikely to repeat in another. They are not secret.
 #[derive(Debug)]
 pub struct CorrelationIds(AtomicU64);
 
 // === impl CorrelationIds ===
 
 impl CorrelationIds {
-    /// Ids that start at a random place.
+    /// Ids that start at a random number.
     pub fn new(random: &dyn Random) -> Self {
         Self(AtomicU64::new(u64::from_be_bytes(random.bytes())))
     }
 
     /// Returns the next id.
     pub fn issue(&self) -> CorrelationId {
-        // an odd multiplier maps each number to another one: neighbours differ in most digits
+        // an odd multiplier maps each number to a distinct one: neighbours differ in most digits
         CorrelationId(self.0.fetch_add(1, Ordering::Relaxed).wrapping_mul(SPREAD))
     }
 }

@@ -1,4 +1,4 @@
-//! What the operator has a server told of its callers. Knows nothing of connections.
+//! What the operator lets a server learn about its callers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,34 +8,33 @@ use super::{
 };
 use crate::support::Secret;
 
-/// Disclosure of callers to a server. Beside it, the transport of a backend has the texts for the gateway itself.
+/// Disclosure of callers to a server. The transport of a backend holds the texts for the gateway itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Disclosure {
-    /// The header that says who calls.
+    /// The header that names the caller.
     pub identity: Option<IdentityHeader>,
-    /// The arguments in which the caller stands, by position.
+    /// The arguments that contain the caller, by position.
     pub args: BTreeMap<usize, CallerText>,
-    /// The variables in which the caller stands.
+    /// The variables that contain the caller.
     pub env: BTreeMap<String, CallerText>,
-    /// The headers in which the caller stands.
+    /// The headers that contain the caller.
     pub headers: BTreeMap<String, CallerText>,
-    /// The secrets of its one user that stand in these texts: nothing shows them.
+    /// The secrets of its one user in these texts, which are never shown.
     pub hidden: Vec<Secret>,
 }
 
-/// The header that says who calls.
+/// The header that names the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdentityHeader {
     /// Its name, in lower case.
     pub name: String,
-    /// Its value.
     pub form: IdentityForm,
 }
 
-/// The form in which a header says who calls.
+/// The form in which a header names the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IdentityForm {
-    /// The user, which only a server that nobody else reaches can believe.
+    /// The user in plain text: trustworthy only at a server that no one else can reach.
     Plain,
     /// A short-lived JWT for this audience, signed by the gateway.
     Signed {
@@ -47,12 +46,12 @@ pub enum IdentityForm {
 // === impl Disclosure ===
 
 impl Disclosure {
-    /// True if the server is told nothing.
+    /// True if the server learns nothing.
     pub fn is_empty(&self) -> bool {
         self.identity.is_none() && !self.has_texts()
     }
 
-    /// True if the caller stands in a text of the configuration.
+    /// True if a text of the configuration contains the caller.
     pub fn has_texts(&self) -> bool {
         !self.args.is_empty() || !self.env.is_empty() || !self.headers.is_empty()
     }
@@ -62,12 +61,12 @@ impl Disclosure {
         self.texts().flat_map(CallerText::secret_names).cloned().collect()
     }
 
-    /// True if the server is told something else of each caller.
+    /// True if the server gets something different for each caller.
     pub fn tells_apart(&self) -> bool {
         self.identity.is_some() || self.texts().any(CallerText::is_of_caller)
     }
 
-    /// The disclosure to a server that this user alone reaches.
+    /// The disclosure to a server that only this user reaches.
     #[must_use]
     pub fn of_user(&self, user: &UserId, secrets: &SecretValues) -> Self {
         let named = |texts: &BTreeMap<String, CallerText>| {
@@ -86,13 +85,14 @@ impl Disclosure {
         self.args.values().chain(self.env.values()).chain(self.headers.values())
     }
 
-    /// Identity of this caller as the server is told it. Two callers for whom this is equal may share a connection.
+    /// Identity of this caller in the server's view. Two callers with an equal one may share a connection.
     pub fn identity_of(&self, caller: &Caller) -> CallerIdentity {
         let is_signed = self.identity.as_ref().is_some_and(|header| matches!(header.form, IdentityForm::Signed { .. }));
         CallerIdentity { user: caller.user.clone(), client: caller.client.clone().filter(|_| is_signed) }
     }
 
-    /// The transport `to` for a connection of this caller. `token` is what says who calls if the form is signed.
+    /// The transport `to` for a connection of this caller. `token` is the signed statement about the caller, if that
+    /// form is configured.
     #[must_use]
     pub fn applied(&self, to: TransportSpec, caller: &CallerIdentity, token: Option<IdentityToken>) -> TransportSpec {
         match to {

@@ -1,4 +1,4 @@
-//! The way on which the gateway requests what strangers name. Knows nothing of requests.
+//! How the gateway reaches URLs named by strangers.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use percent_encoding::percent_decode_str;
@@ -6,36 +6,36 @@ use url::Url;
 
 use crate::support::Secret;
 
-/// The way to what clients, login providers and protected servers name.
+/// Access to URLs named by clients, login providers and protected servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EgressPolicy {
     /// `egress_proxy`: the proxy; `None`: directly.
     pub proxy: Option<EgressProxy>,
-    /// Who looks up names.
+    /// The place to look names up.
     pub names: EgressNames,
 }
 
-/// Who looks up the names of hosts that strangers choose (`OA-148`). Only the operator chooses another than the default,
-/// since the guard sees no addresses then.
+/// The place to look up names of hosts that strangers choose (`OA-148`). Only the operator can change the default,
+/// since the guard then sees no addresses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EgressNames {
-    /// The gateway: all addresses must be public.
+    /// At the gateway: all addresses must be public.
     #[default]
     Resolved,
-    /// `egress_proxy_resolves`: the proxy, which is then the guard.
+    /// `egress_proxy_resolves`: at the proxy, which is then the guard.
     ByProxy,
-    /// `fake_ip_resolver`: a resolver that gives every name an address of `198.18.0.0/15`, for a proxy on the way.
+    /// `fake_ip_resolver`: a resolver that gives every name an address of `198.18.0.0/15`, for a proxy in the path.
     Fake,
 }
 
-/// A proxy that makes connections for whoever may use it (`CONNECT`, RFC 9110 9.3.6).
+/// A proxy that makes connections for its users (`CONNECT`, RFC 9110 9.3.6).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EgressProxy {
     /// Its host: a name or an address.
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// The value of `Proxy-Authorization`, if it asks for a user and a password.
+    /// The value of `Proxy-Authorization`, if it requires a user and a password.
     pub authorization: Option<Secret>,
 }
 
@@ -44,7 +44,7 @@ impl EgressProxy {
     ///
     /// # Errors
     ///
-    /// What it must be.
+    /// The required form.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || "this must be the URL of an HTTP proxy, such as `http://proxy.example.com:3128`".to_owned();
         let url = Url::parse(text).map_err(|_| wrong())?;

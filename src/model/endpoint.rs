@@ -1,15 +1,13 @@
-//! The protected endpoints of the gateway and their paths. Knows nothing of the gateway's own address.
+//! The protected endpoints of the gateway and their paths.
 
 use std::fmt;
 
 use super::BackendId;
 
-/// Client eras that are served (`translation` 2.6).
+/// Client eras that the gateway serves (`translation` 2.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Serves {
-    /// Legacy and modern.
     BothEras,
-    /// Modern only (2026-07-28).
     ModernAlone,
 }
 
@@ -20,7 +18,6 @@ pub enum Binding {
     Mcp,
     /// HTTP+SSE of 2024-11-05 at `/sse`.
     Sse,
-    /// WebSocket at `/ws`.
     WebSocket,
     /// Standard input and output of this process. It has no path and needs no authorization.
     Stdio,
@@ -40,7 +37,6 @@ pub enum Target {
 pub struct Endpoint {
     /// Binding.
     pub binding: Binding,
-    /// Backends behind it.
     pub target: Target,
 }
 
@@ -76,9 +72,9 @@ impl Endpoint {
         Some(Self { binding, target })
     }
 
-    /// The path that a client means who joined addresses wrongly; `None` if the path is well joined, or none of an endpoint.
-    /// A base with a slash at its end gives `//sse`; clients that take the address of messages as relative to their stream
-    /// post below it. A GET there opens the stream of the server with that name.
+    /// The intended path, for a client that joins addresses wrongly; `None` if the path is well formed, or belongs to
+    /// no endpoint. A base with a trailing slash gives `//sse`; clients that take the message address as relative to
+    /// their stream post below it. A GET there opens the stream of the server with that name.
     pub fn intended_path(path: &str, is_get: bool) -> Option<String> {
         let is_doubled = path.as_bytes().windows(2).any(|pair| pair == b"//");
         let is_odd = is_doubled || path.ends_with('/') || path.ends_with("/messages");

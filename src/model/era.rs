@@ -1,4 +1,4 @@
-//! Protocol eras. Knows nothing of detection.
+//! Protocol eras.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

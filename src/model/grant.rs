@@ -1,4 +1,4 @@
-//! Grants: one consent of one user to one client. Knows nothing of tokens.
+//! Grants: one consent of one user to one client.
 
 use url::Url;
 
@@ -18,7 +18,8 @@ pub enum TokenDelivery {
     Assertion,
 }
 
-/// One consent of one user to one client, or what a service account or an identity assertion has in its place; the token family ends with it.
+/// One consent of one user to one client, or its equivalent for a service account or an identity assertion. The token
+/// family ends with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// Its id; `gid` in access tokens.
@@ -27,11 +28,9 @@ pub struct Grant {
     pub user: UserId,
     /// API key of the login; the grant ends with it (`OA-128`).
     pub key: KeyId,
-    /// Client.
     pub client: ClientId,
-    /// The one endpoint that its tokens open (`OA-114`).
+    /// The only endpoint that its tokens open (`OA-114`).
     pub endpoint: Endpoint,
-    /// Scopes: upper bound for its tokens.
     pub scopes: Scopes,
     /// How its tokens reach the client.
     pub delivery: TokenDelivery,
@@ -47,7 +46,7 @@ pub struct Grant {
 
 // === impl TokenDelivery ===
 
-/// In place of a redirect URI, which has a colon.
+/// Stands in place of a redirect URI, which would have a colon.
 const DEVICE: &str = "device";
 const SERVICE: &str = "service";
 const ASSERTION: &str = "assertion";
@@ -75,7 +74,7 @@ impl TokenDelivery {
 
     /// Origin of the redirect URI: scheme, host and port of a web site, or the private-use scheme of an app. A loopback
     /// origin has no port: apps take a free port each time (RFC 8252 7.3), so the port does not identify an
-    /// installation. Without a redirect URI it is the word of the delivery.
+    /// installation. Without a redirect URI, it is the word for the delivery.
     pub fn origin(&self) -> String {
         let text = self.as_str();
         let Ok(url) = Url::parse(text) else { return text.to_owned() };
@@ -86,7 +85,7 @@ impl TokenDelivery {
         }
     }
 
-    /// The redirect URI, if there is one.
+    /// The redirect URI, if any.
     pub fn redirect_uri(&self) -> Option<&str> {
         match self {
             Self::Redirect(uri) => Some(uri),

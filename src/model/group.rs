@@ -1,7 +1,7 @@
-//! Groups of backends: each has an endpoint of its own, with a part of the tools. Knows nothing of running backends.
+//! Groups of backends: each has an endpoint of its own, with a part of the tools.
 //!
-//! A group has a name like a backend, and no backend has the same. So an endpoint, a scope and a right name either of them
-//! alike, and a right to a group is none to its backends elsewhere.
+//! A group has a name like a backend, but never the same. So endpoints, scopes and rights name both in the same way,
+//! and a right to a group gives no right to its backends elsewhere.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub struct GroupSpec {
     pub id: BackendId,
     /// Its backends, in the order of their lists.
     pub servers: Vec<BackendId>,
-    /// The tools that there are, by their names on the merged endpoint; `None`: all.
+    /// The offered tools, by their names on the merged endpoint; `None`: all.
     pub tools: Option<ToolRules>,
 }
 

@@ -1,4 +1,4 @@
-//! Identifiers as types, so that the compiler rejects one in place of another. Knows nothing of what they identify.
+//! Identifiers as types, so that the compiler rejects one in place of another.
 
 use std::{borrow::Borrow, fmt, sync::Arc};
 
@@ -60,7 +60,7 @@ identifier! {
 }
 
 identifier! {
-    /// A token with which clients may register; not the token itself.
+    /// A token that lets clients register; not the token itself.
     InitialAccessTokenId
 }
 
@@ -93,7 +93,7 @@ pub struct InvalidBackendId(pub String);
 
 // === impl UserId ===
 
-/// Prefix of the id of a user that is an API key.
+/// Prefix of a user id that is an API key.
 const OF_KEY: &str = "key:";
 
 impl UserId {
@@ -167,8 +167,8 @@ impl BackendId {
         }
     }
 
-    /// Makes a backend name from a configured one: lower case, `-` for every other character; of one that is too long, the last
-    /// part, cut to 32. Fails if the result does not begin with a letter.
+    /// Makes a backend name from a configured one: lower case, `-` for every other character; a name that is too long
+    /// keeps its last 32. Fails if the result does not begin with a letter.
     pub fn normalise(name: &str) -> Result<Self, InvalidBackendId> {
         let whole = Self::cut(name);
         if name.chars().count() <= LONGEST {

@@ -1,4 +1,4 @@
-//! Identity assertions of login providers that clients bring (ID-JAG), as values, and who verifies them. Knows nothing of JWTs.
+//! Identity assertions of login providers, brought by clients (ID-JAG), as values, and their verifier.
 
 use std::{fmt, sync::Arc};
 
@@ -7,45 +7,40 @@ use futures_util::future::BoxFuture;
 use super::{ClientId, KeyAccount, Rights};
 use crate::support::{Secret, Timestamp};
 
-/// A verified assertion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdentityAssertion {
-    /// The person.
     pub account: AssertedAccount,
-    /// Its id, which its issuer gives once.
+    /// Its id, never repeated by its issuer.
     pub id: String,
-    /// From then on nobody accepts it.
+    /// It is no longer accepted after this.
     pub expires: Timestamp,
-    /// The resource that it is for, if it says so.
+    /// The resource it is limited to, if any.
     pub resource: Option<String>,
-    /// The scopes that it is for, separated by spaces, if it says so.
+    /// The scopes it is limited to, separated by spaces, if any.
     pub scope: Option<String>,
 }
 
-/// The account that an assertion speaks of.
+/// The account named by an assertion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AssertedAccount {
-    /// The account.
     pub account: KeyAccount,
-    /// Name for people.
     pub name: String,
-    /// Email address, if the provider has verified it.
+    /// Email address, if verified by the provider.
     pub email: Option<String>,
-    /// Its rights.
     pub rights: AssertedRights,
 }
 
-/// Rights of a person, as far as a provider's claims tell; `None` if no rule lets the person in.
+/// Rights of a person according to a provider's claims; `None` if no rule lets the person in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AssertedRights {
-    /// They have all that the rules ask for: these are the rights from now on.
+    /// They have everything that the rules ask for: these are the rights from now on.
     Known(Option<Rights>),
-    /// They lack a claim that a rule asks for: whoever has logged in keeps the rights of that login.
+    /// They lack a claim that a rule asks for: a logged-in person keeps the rights of that login.
     Partial(Option<Rights>),
 }
 
 impl AssertedRights {
-    /// The same where a claim that is missing means that there is nothing to say, as at a login.
+    /// The same, where a missing claim counts as empty, as at a login.
     #[must_use]
     pub fn complete(self) -> Self {
         let (Self::Known(rights) | Self::Partial(rights)) = self;
@@ -63,14 +58,14 @@ type Verify = dyn Fn(Secret, ClientId) -> BoxFuture<'static, Result<IdentityAsse
 // === impl AssertionVerifier ===
 
 impl AssertionVerifier {
-    /// Verifies by `verify`.
+    /// Verifies with `verify`.
     pub fn new(
         verify: impl Fn(Secret, ClientId) -> BoxFuture<'static, Result<IdentityAssertion, String>> + Send + Sync + 'static,
     ) -> Self {
         Self(Arc::new(verify))
     }
 
-    /// Verifies an assertion that this authenticated client brings. The error is the reason, for the log.
+    /// Verifies an assertion that this authenticated client presents. The error is the reason, for the log.
     pub async fn verify(&self, assertion: Secret, client: &ClientId) -> Result<IdentityAssertion, String> {
         (self.0)(assertion, client.clone()).await
     }

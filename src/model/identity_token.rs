@@ -1,5 +1,4 @@
-//! The signed statement of who calls, for one connection: signed when it is first needed, and again shortly before its
-//! end. Knows nothing of JWTs and of HTTP.
+//! The signed statement about the caller, for one connection: signed on first use, and again shortly before its end.
 
 use std::{fmt, sync::Arc};
 
@@ -8,15 +7,13 @@ use parking_lot::Mutex;
 use super::CallerIdentity;
 use crate::support::{Clock, Secret, Timestamp};
 
-/// Signs who calls, for an audience; `None` if that is not possible.
+/// Signs a statement about the caller, for an audience; `None` if that is not possible.
 pub type IdentitySigner = Arc<dyn Fn(&CallerIdentity, &str) -> Option<SignedIdentity> + Send + Sync>;
 
-/// A signed statement.
 #[derive(Debug, Clone)]
 pub struct SignedIdentity {
-    /// The statement.
     pub token: Secret,
-    /// The time from which another one is used.
+    /// Time to replace it.
     pub renewed_at: Timestamp,
 }
 
@@ -37,7 +34,7 @@ struct Inner {
 // === impl IdentityToken ===
 
 impl IdentityToken {
-    /// The statement of who `caller` is, for `header`.
+    /// The statement about `caller`, for `header`.
     pub fn new(
         (header, audience): (&str, &str),
         caller: &CallerIdentity,

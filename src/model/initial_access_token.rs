@@ -1,12 +1,12 @@
-//! Initial access tokens as records (RFC 7591 3; `OA-44`). Knows nothing of their secret.
+//! Initial access tokens as records (RFC 7591 3; `OA-44`).
 
 use super::InitialAccessTokenId;
 use crate::support::Timestamp;
 
-/// A token with which clients may register.
+/// A token that lets clients register.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InitialAccessToken {
-    /// Its id, which opens nothing.
+    /// Its id, which grants nothing.
     pub id: InitialAccessTokenId,
     /// Name given by the operator.
     pub name: String,
@@ -14,9 +14,9 @@ pub struct InitialAccessToken {
     pub created: Timestamp,
     /// End.
     pub expires: Timestamp,
-    /// How many clients may register with it.
+    /// Number of clients that may register with it.
     pub uses: u32,
-    /// How many have.
+    /// Number that have.
     pub used: u32,
     /// Time of revocation.
     pub revoked: Option<Timestamp>,

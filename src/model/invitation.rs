@@ -1,5 +1,4 @@
-//! Invitations as records: a link that makes a key once, or a rule that lets an address in at a login provider. Know nothing of
-//! the secret of a link.
+//! Invitations as records: a link that makes a key once, or a rule that lets an address in at a login provider.
 
 use std::{fmt, time::Duration};
 
@@ -9,7 +8,7 @@ use crate::support::Timestamp;
 /// A stored invitation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invitation {
-    /// Its id, which opens nothing.
+    /// Its id, which grants nothing.
     pub id: InvitationId,
     /// Offer.
     pub offer: InvitationOffer,
@@ -41,13 +40,13 @@ pub enum InvitationOffer {
 pub struct InvitationLink {
     /// User of the key.
     pub user: UserId,
-    /// New to the gateway, or a user already.
+    /// A new user, or an existing one.
     pub invitee: Invitee,
     /// Life of the key; `None` if it does not expire.
     pub key_life: Option<Duration>,
     /// End of the link.
     pub expires: Timestamp,
-    /// The key that it made.
+    /// The key it made.
     pub key: Option<KeyId>,
 }
 
@@ -56,31 +55,29 @@ pub struct InvitationLink {
 pub struct InvitationRule {
     /// Issuer of the provider.
     pub issuer: String,
-    /// The email address, in lower case; it counts if the provider says that it is verified.
+    /// The email address, in lower case; it counts if the provider marks it as verified.
     pub email: String,
-    /// The person there who came first with it. Nobody else is let in by the rule.
+    /// The person there who used it first. The rule lets in no other.
     pub subject: Option<String>,
 }
 
-/// Whom a link may be for.
+/// The user a link may be for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Invitee {
-    /// Somebody who is no user yet.
+    /// A new user.
     New,
-    /// A user who exists, and gets a further key.
+    /// An existing user, who gets a further key.
     Existing,
 }
 
 /// State of an invitation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InvitationState {
-    /// It waits.
     Open,
-    /// Somebody has accepted it. A rule counts on.
+    /// It was accepted. A rule stays in force.
     Accepted,
-    /// Nobody has accepted it in time.
+    /// It was not accepted in time.
     Expired,
-    /// It was revoked.
     Revoked,
 }
 
@@ -97,7 +94,7 @@ impl Invitation {
         }
     }
 
-    /// True if something still comes of it: a link that waits, or a rule.
+    /// True if it can still be used: a waiting link, or a rule.
     pub fn is_live(&self, now: Timestamp) -> bool {
         match self.state(now) {
             InvitationState::Open => true,
@@ -111,7 +108,7 @@ impl Invitation {
         self.inviter.as_ref().map_or("the operator of this gateway", UserId::as_str)
     }
 
-    /// The text by which a key or account remembers it.
+    /// The text that names it in a key or account.
     pub fn origin(&self) -> String {
         match &self.inviter {
             Some(inviter) => format!("an invitation of {inviter}"),

@@ -1,4 +1,4 @@
-//! OpenID providers at which people log in, as configured (`UP-12` to `UP-14`). Knows nothing of their documents.
+//! OpenID providers where people log in, as configured (`UP-12` to `UP-14`).
 
 use std::{str::FromStr as _, time::Duration};
 
@@ -7,9 +7,9 @@ use jsonwebtoken::Algorithm;
 use super::{Rights, config_key::config_keys};
 use crate::support::Secret;
 
-/// Time between two questions about a login that is bound to its provider.
+/// Time between two checks of a login that is bound to its provider.
 const BOUND_EVERY: Duration = Duration::from_mins(5);
-/// Shortest and longest time between two questions about another one.
+/// Shortest and longest time between two checks of any other login.
 const SOONEST: Duration = Duration::from_secs(15);
 const LATEST: Duration = Duration::from_hours(12);
 
@@ -22,42 +22,42 @@ config_keys! {
         issuer: String,
         /// Id of the gateway there.
         client_id: String,
-        /// People who may come, and their rights: the rights of all rules that fit a person add up.
+        /// People who may log in, and their rights: the rights of all rules that fit a person add up.
         rules: Vec<LoginRule>,
         /// Further parameters of the authorization request.
         authorize_params: Vec<(String, String)>,
     ) {
-        /// Its secret there, best as `${file:PATH}` or `${VAR}`. Without it the gateway is a public client.
+        /// Its secret there, preferably as `${file:PATH}` or `${VAR}`. Without it the gateway is a public client.
         client_secret: Option<Secret> = optional_text("${CORP_SECRET}", secret);
         /// The name on the button of the login page, up to 60 characters.
         label: String = derived_text(name.clone(), "the name", "Example Corp", label);
-        /// Scopes that are requested; `openid` always is.
+        /// Requested scopes; `openid` is always included.
         ///
-        /// With `session = "bound"` the default has `offline_access` too.
+        /// With `session = "bound"` the default also has `offline_access`.
         scopes: Vec<String> = texts(
             "openid" => "openid".to_owned(),
             "email" => "email".to_owned(),
             "profile" => "profile".to_owned();
             scope
         );
-        /// Algorithms of signatures that are accepted, of `RS256`, `RS384`, `RS512`, `PS256`, `PS384`, `PS512`,
-        /// `ES256`, `ES384`, `EdDSA`.
+        /// Accepted signature algorithms, out of `RS256`, `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES256`,
+        /// `ES384`, `EdDSA`.
         algorithms: Vec<Algorithm> = texts("RS256" => Algorithm::RS256, "ES256" => Algorithm::ES256; algorithm);
-        /// The claim that has the groups of a person, as a list or a text.
+        /// The claim with a person's groups, as a list or a text.
         groups_claim: String = text("groups", nonempty);
-        /// With `"bound"` the provider is asked every 5 minutes, by a refresh token, if the login goes on; if not, its
-        /// grants end.
+        /// With `"bound"`, the gateway asks the provider every 5 minutes, with a refresh token, whether the login is
+        /// still valid; if not, its grants end.
         session: LoginSession = choice(
             "independent" => LoginSession::Independent,
             "bound" => LoginSession::Bound,
         );
-        /// An account's apps end this long after the provider confirmed the account last: by any login of the person here, or by
-        /// its answer to a refresh token, if it gives one.
+        /// An account's apps end this long after the provider last confirmed the account: by any login of the person
+        /// here, or by its answer to a refresh token, if it issues one.
         ///
         /// See [login](login.md#when-a-login-ends).
         trust: Duration = duration(7 d, 1 m to 365 d);
-        /// If clients that the operator registered for it (`lockkeeper clients create --identity-assertions`) may bring
-        /// identity assertions of this provider (ID-JAG) in place of people's logins.
+        /// If clients that the operator registered for it (`lockkeeper clients create --identity-assertions`) may
+        /// present identity assertions of this provider (ID-JAG) in place of people's logins.
         ///
         /// See [login](login.md#apps-that-the-provider-lets-in).
         identity_assertions: IdentityAssertions = flag(
@@ -79,25 +79,23 @@ pub struct LoginRule {
 /// Some people of a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum People {
-    /// Everybody who can log in there.
+    /// Everyone who can log in there.
     Everybody,
-    /// Those whom one of the lists names.
+    /// People named in one of the lists.
     Listed {
         /// Domains of verified email addresses, in lower case.
         domains: Vec<String>,
         /// Groups of the provider.
         groups: Vec<String>,
-        /// Subjects (`sub`).
         subjects: Vec<String>,
     },
 }
 
-/// Whether clients may bring identity assertions of a provider in place of a login (ID-JAG; `UP-15`).
+/// Whether clients may present identity assertions of a provider in place of a login (ID-JAG; `UP-15`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdentityAssertions {
-    /// They are refused.
     Refused,
-    /// Those of clients that the operator registered for it are accepted.
+    /// Assertions of clients that the operator registered for it are accepted.
     Accepted,
 }
 
@@ -106,14 +104,14 @@ pub enum IdentityAssertions {
 pub enum LoginSession {
     /// On nothing at the provider, until it reports a logout.
     Independent,
-    /// On the provider: it is asked again and again, by a refresh token.
+    /// On the provider: the gateway keeps asking it, with a refresh token.
     Bound,
 }
 
 // === impl LoginProvider ===
 
 impl LoginProvider {
-    /// Time between two questions whether the provider confirms an account.
+    /// Time between two checks whether the provider confirms an account.
     pub fn asked_every(&self) -> Duration {
         match self.session {
             LoginSession::Bound => BOUND_EVERY,
@@ -121,7 +119,8 @@ impl LoginProvider {
         }
     }
 
-    /// True if a refresh token is of use that lives so long: one that ends before the next question says nothing about the person.
+    /// True if a refresh token with this life is useful: one that ends before the next check says nothing about the
+    /// person.
     pub fn keeps_token_of(&self, life: Option<Duration>) -> bool {
         self.session == LoginSession::Bound || life.is_none_or(|life| life > 2 * self.asked_every())
     }
@@ -155,7 +154,7 @@ fn scope(text: &str) -> Result<String, String> {
     }
 }
 
-/// A signature that only the provider can make: the gateway's own secret is no key.
+/// A signature that only the provider can make: the gateway's own secret is not a key.
 fn algorithm(text: &str) -> Result<Algorithm, String> {
     let known = Algorithm::from_str(text).ok();
     let is_asymmetric =

@@ -4,7 +4,8 @@ use std::fmt;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-/// A set of names, as patterns: `*` is any text, `?` a character, `[ab]` one of these, `{a,b}` one of these texts.
+/// A set of names, as patterns: `*` is any text, `?` a character, `[ab]` a choice of characters, `{a,b}` a choice of
+/// texts.
 #[derive(Clone, Default)]
 pub struct NameGlobs {
     patterns: Vec<String>,
@@ -18,7 +19,7 @@ impl NameGlobs {
     ///
     /// # Errors
     ///
-    /// What is wrong with the first that is none.
+    /// The fault of the first invalid pattern.
     pub fn parse(patterns: Vec<String>) -> Result<Self, String> {
         let mut set = GlobSetBuilder::new();
         for pattern in &patterns {

@@ -1,6 +1,6 @@
-//! Gateways that start each other: how deep one may be. Knows nothing of how they start.
+//! Gateways that start each other: how deep one may be.
 
-/// The variable that tells a child how many gateways are above it.
+/// The variable that gives a child the number of gateways above it.
 pub const NESTING: &str = "LOCKKEEPER_NESTING";
 
 /// Maximum number of gateways above one: with more, a configuration probably starts itself.

@@ -1,31 +1,30 @@
-//! Settings of the connections to one server, beside those for all. Knows nothing of connections.
+//! Settings of the connections to one server, in addition to the settings for all.
 
 use crate::support::Secret;
 
-/// Settings of the connections to one server, beside those for all.
+/// Settings of the connections to one server, in addition to the settings for all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NetworkSpec {
-    /// Certificates of authorities that are trusted beside those of the system, in PEM.
+    /// Certificates of authorities to trust in addition to the system's, in PEM.
     pub authorities: Option<String>,
-    /// What the gateway shows to a server that asks for a certificate.
+    /// The certificate presented to a server that asks for one.
     pub identity: Option<TlsIdentity>,
-    /// The way to the server; `None`: as the environment of the gateway says.
+    /// Proxy to the server; `None`: according to the gateway's environment.
     pub proxy: Option<ProxyChoice>,
 }
 
 /// A certificate of the gateway with its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsIdentity {
-    /// The certificate, and those up to its authority, in PEM.
+    /// The certificate, with the certificates up to its authority, in PEM.
     pub certificates: String,
     /// The private key, in PEM.
     pub key: Secret,
 }
 
-/// The way to a server.
+/// Proxy to a server, or none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProxyChoice {
-    /// Without a proxy.
     Direct,
     /// Through the HTTP proxy at this URL, which may hold a password.
     Through(Secret),

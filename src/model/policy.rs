@@ -1,4 +1,4 @@
-//! Policy choices that the configuration reads and other modules apply. Knows nothing of files.
+//! Policy choices that the configuration reads and other modules apply.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{
 /// Names of tools and prompts on the merged endpoint (`translation` 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Naming {
-    /// `<backend>__<name>`.
+    /// `<backend>__<name>`, at the merged endpoint.
     Prefixed,
     /// The backend's own names, if the gateway was started for exactly one backend.
     Plain,
@@ -34,12 +34,12 @@ pub struct AllowedSites {
     pub origins: Vec<AllowedOrigin>,
 }
 
-/// Which gateways count a rate limit together.
+/// The gateways that count a rate limit together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RateLimitScope {
     /// All on one PostgreSQL database.
     Shared,
-    /// Each alone.
+    /// Each replica by itself.
     Replica,
 }
 
@@ -50,48 +50,48 @@ config_keys! {
         access_token_lifetime: Duration = duration(1 h, 5 m to 1 d) at reload;
         /// A grant that is not refreshed for this long ends.
         refresh_idle: Duration = duration(30 d, 1 h to 365 d) at reload;
-        /// A grant ends after this in any case.
+        /// A grant always ends after this.
         refresh_absolute: Duration = duration(180 d, 1 h to 1825 d) at reload;
-        /// A refresh token that is used twice within this yields the same successor.
+        /// A refresh token used twice within this time yields the same successor.
         refresh_grace: Duration = duration(60 s, 0 s to 5 m) at reload;
-        /// Age at which the oldest rows of the [audit trail](operations.md#audit) are deleted.
+        /// The oldest rows of the [audit trail](operations.md#audit) are deleted at this age.
         audit_retention: Duration = duration(400 d, 7 d to 3650 d) at reload;
         /// Gateways on one PostgreSQL database that count [rate limits](operations.md#rate-limits) together: all, or
-        /// each alone.
+        /// each by itself.
         rate_limits: RateLimitScope = choice("shared" => RateLimitScope::Shared, "replica" => RateLimitScope::Replica);
         /// Time from consent to the client's token request.
         code_lifetime: Duration = duration(60 s, 10 s to 10 m) at reload;
         /// Time for a person to log in and consent.
         transaction_lifetime: Duration = duration(10 m, 1 m to 1 h) at reload;
-        /// URI schemes of applications that clients may be answered at, such as `"myapp"`, beside well-known ones and
-        /// those with a period.
+        /// URI schemes that redirects to applications may have, such as `"myapp"`, in addition to well-known schemes
+        /// and schemes with a period.
         redirect_schemes: Vec<String> = texts(redirect_scheme);
-        /// Hosts to which errors are sent without asking the person, such as `"claude.ai"`.
+        /// Hosts that get errors without asking the person, such as `"claude.ai"`.
         trusted_redirect_hosts: Vec<String> = texts(host);
         /// Dynamic client registration.
         registration: Registration = shape(Registration::Open, REGISTRATION);
-        /// Clients that name themselves by the URL of a metadata document.
+        /// Clients identified by the URL of a metadata document.
         client_documents: ClientDocumentPolicy = shape(ClientDocumentPolicy::default(), CLIENT_DOCUMENTS);
-        /// Requests to what clients, login providers and protected servers name.
+        /// Requests to URLs named by clients, login providers and protected servers.
         egress: EgressPolicy = shape(EgressPolicy::default(), EGRESS);
-        /// If strangers cannot tell which servers exist.
+        /// If strangers must not find out which servers exist.
         ///
-        /// With `false` the catalog and cards for discovery name them too.
+        /// With `false`, the catalog and cards for discovery name them too.
         conceal_servers: ConcealBackends = flag(true => ConcealBackends::Yes, false => ConcealBackends::No);
         /// If the metadata announces `iss` (RFC 9207).
         ///
-        /// Answers have it either way.
+        /// Responses have it either way.
         advertise_iss: AdvertiseIss = flag(true => AdvertiseIss::Yes, false => AdvertiseIss::No);
-        /// `aud` of the assertions of clients that authenticate with `private_key_jwt`: the issuer, or also the URLs of
-        /// the token endpoint and of the one for pushed requests.
+        /// Accepted `aud` in assertions of clients that authenticate with `private_key_jwt`: the issuer, or also the
+        /// URLs of the token endpoint and of the endpoint for pushed requests.
         assertion_audience: AssertionAudience = choice(
             "issuer" => AssertionAudience::Issuer,
             "token-endpoint" => AssertionAudience::IssuerOrTokenEndpoint,
         );
-        /// If an access token for `/mcp` opens `/mcp/{server}` and `/mcp/{group}` too, as far as its scopes and the key
-        /// go: for clients that use one token for several endpoints.
+        /// If an access token for `/mcp` also opens `/mcp/{server}` and `/mcp/{group}`, within its scopes and the key's
+        /// rights: for clients that use one token for several endpoints.
         ///
-        /// Tokens for other endpoints open their own alone.
+        /// Tokens for other endpoints open only their own.
         aud_parent_ok: ParentAudience = flag(false => ParentAudience::Refused, true => ParentAudience::Accepted);
     }
 }
@@ -99,12 +99,12 @@ config_keys! {
 key_rows! {
     /// The keys of [`Registration`].
     const REGISTRATION {
-        /// If clients may register by themselves: all, those of `registration_hosts`, those that send a token of
-        /// `lockkeeper clients initial-access-tokens`, or none.
+        /// Clients that may register by themselves: all, those with a redirect URI in `registration_hosts`, those with
+        /// a token of `lockkeeper clients initial-access-tokens`, or none.
         ///
-        /// With `"off"`, only clients that a metadata document describes can log in anew.
+        /// With `"off"`, only clients with a metadata document can log in anew.
         registration: Choice(&["open", "allowlist", "initial-access-token", "off"]), Value("\"open\"");
-        /// Hosts of the redirect URIs with which clients may register under `"allowlist"`, such as `"claude.ai"` or
+        /// Hosts of the redirect URIs that clients may register under `"allowlist"`, such as `"claude.ai"` or
         /// `"localhost"`, and schemes of apps, such as `"cursor"`. Each redirect URI of a client must have one.
         registration_hosts: Texts, None("[\"claude.ai\", \"localhost\", \"cursor\"]");
     }
@@ -113,13 +113,13 @@ key_rows! {
 key_rows! {
     /// The keys of [`ClientDocumentPolicy`].
     const CLIENT_DOCUMENTS {
-        /// Clients that may be named by the URL of a metadata document (Client ID Metadata Documents) and need not
-        /// register: all, those of `client_document_hosts`, or none.
+        /// Clients that may use the URL of a metadata document as their id (Client ID Metadata Documents) and need not
+        /// register: all, those in `client_document_hosts`, or none.
         ///
-        /// The gateway reads such documents over https from public addresses alone, and from this machine while
+        /// The gateway reads such documents over https, only from public addresses, and from this machine while
         /// `public_url` is http, as in development.
         client_documents: Choice(&["any", "allowlist", "off"]), Value("\"any\"");
-        /// Domains, with what is below them, whose documents are read under `"allowlist"`, such as `"claude.ai"`.
+        /// Domains, with all names below, whose documents are read under `"allowlist"`, such as `"claude.ai"`.
         client_document_hosts: Texts, None("[\"claude.ai\"]");
         /// Domains whose documents are never read.
         denied_client_document_hosts: Texts, Value("[]");
@@ -129,22 +129,22 @@ key_rows! {
 key_rows! {
     /// The keys of [`EgressPolicy`].
     const EGRESS {
-        /// The URL of the HTTP proxy through which the gateway requests what clients, login providers and protected
-        /// servers name, with user and password if it needs them. Without it: directly; the proxies of the environment
-        /// are never used for that.
+        /// The URL of the HTTP proxy for requests to URLs named by clients, login providers and protected servers, with
+        /// user and password if it needs them. Without it: directly; the proxies of the environment are never used for
+        /// that.
         ///
-        /// The gateway resolves names itself and asks the proxy for public addresses alone.
+        /// The gateway resolves names itself and asks the proxy only for public addresses.
         egress_proxy: Text("text"), None("\"http://proxy.example.com:3128\"");
-        /// Hands `egress_proxy` names instead of addresses, for networks in which only the proxy resolves names.
+        /// Hands `egress_proxy` names instead of addresses, for networks where only the proxy resolves names.
         ///
-        /// The gateway then sees no addresses: it lets only https, port 443 and names below a known public suffix pass,
+        /// The gateway then sees no addresses: it only allows https, port 443 and names below a known public suffix,
         /// and the proxy must keep the internal network out
         /// ([deployment](deployment.md#without-direct-access-to-the-internet)).
         egress_proxy_resolves: Flag, Value("false");
-        /// Takes `198.18.0.0/15` for public, for resolvers that give every name an address in it and a proxy on the way
-        /// that knows the name.
+        /// Treats `198.18.0.0/15` as public, for resolvers that give every name an address in it, with a proxy in the
+        /// path that knows the name.
         ///
-        /// It lets the same pass as `egress_proxy_resolves`, and the proxy must do the same. Not together with it.
+        /// It allows the same as `egress_proxy_resolves`, and the proxy must do the same. The two cannot be combined.
         fake_ip_resolver: Flag, Value("false");
     }
 }
@@ -152,13 +152,12 @@ key_rows! {
 /// Dynamic client registration (RFC 7591, OA-44).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Registration {
-    /// Open to everybody, within limits.
+    /// Open to everyone, within limits.
     Open,
-    /// Open to clients that are answered at these hosts and schemes alone (`registration_hosts`).
+    /// Open to clients whose redirect URIs have these hosts and schemes (`registration_hosts`).
     Listed(Vec<String>),
     /// Open to clients with an initial access token of the operator.
     ByToken,
-    /// Off.
     Off,
 }
 
@@ -167,14 +166,13 @@ pub enum Registration {
 pub enum ConcealBackends {
     /// Metadata and challenges look the same for every possible backend name.
     Yes,
-    /// The metadata of a backend that does not exist is 404.
+    /// The metadata of a missing backend is 404.
     No,
 }
 
 /// Announcement of `iss` in the metadata (RFC 9207, OA-12); responses carry `iss` in both cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdvertiseIss {
-    /// Announced.
     Yes,
     /// Not announced, for clients that drop `iss` and then miss it.
     No,
@@ -183,7 +181,6 @@ pub enum AdvertiseIss {
 /// `aud` that client assertions may have (RFC 7523 3, OA-83).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AssertionAudience {
-    /// The issuer.
     Issuer,
     /// The issuer or the URL of the token endpoint, for clients that follow older texts.
     IssuerOrTokenEndpoint,
@@ -192,7 +189,7 @@ pub enum AssertionAudience {
 /// Access tokens for `/mcp` at `/mcp/{backend}` (OA-114).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParentAudience {
-    /// Refused: a token opens its own endpoint alone.
+    /// Refused: a token opens only its own endpoint.
     Refused,
     /// Accepted, for clients that get one token for several endpoints.
     Accepted,
@@ -202,7 +199,7 @@ pub enum ParentAudience {
 ///
 /// # Errors
 ///
-/// The form that it must have.
+/// The required form.
 pub fn host(text: &str) -> Result<String, String> {
     match url::Host::parse(text) {
         Ok(host) => Ok(host.to_string()),

@@ -1,23 +1,23 @@
-//! The reason of a refusal, on its way to the log line of the request. Knows nothing of requests.
+//! The reason for a refusal, on its way to the log line of the request.
 
 use std::{borrow::Cow, fmt};
 
 use crate::support::Random;
 
-/// Characters of codes: no vowels, so no words, and none that look alike.
+/// Characters of codes: no vowels, so no words, and no look-alikes.
 const ALPHABET: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
 const LENGTH: usize = 8;
 
-/// A code that names one refusal, for people to pass on. It is random and no secret.
+/// A code that identifies one refusal, for people to pass on. It is random and not secret.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RefusalCode([u8; LENGTH]);
 
-/// The reason of a refusal; a response extension that the log line takes. It holds no secret.
+/// The reason for a refusal; a response extension for the log line. It holds no secret.
 #[derive(Debug, Clone)]
 pub struct RefusalReason {
     /// The reason, for the operator.
     pub reason: Cow<'static, str>,
-    /// The code that the answer shows, if it shows one.
+    /// The code shown in the answer, if any.
     pub code: Option<RefusalCode>,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Debug for RefusalCode {
 // === impl RefusalReason ===
 
 impl RefusalReason {
-    /// A reason whose answer shows no code.
+    /// A reason for an answer without a code.
     pub fn new(reason: impl Into<Cow<'static, str>>) -> Self {
         Self { reason: reason.into(), code: None }
     }

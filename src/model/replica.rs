@@ -1,11 +1,11 @@
-//! The number of a replica, and how ids name the replica that serves them. Knows nothing of where replicas are.
+//! The number of a replica, and ids that name the replica that serves them.
 
 use std::{fmt, time::Duration};
 
 use bytes::Bytes;
 
-/// The number of one start of a gateway on a shared database. It grows with each start and is never used again, so that
-/// it is also the fencing number of everything that the replica owns.
+/// The number of one start of a gateway on a shared database. It grows with each start and is never reused, so that it
+/// also serves as the fencing number of everything that the replica owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplicaNumber(i64);
 
@@ -13,14 +13,13 @@ pub struct ReplicaNumber(i64);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplicaAddress(String);
 
-/// Milliseconds by which the clock of a replica is ahead of its database's; negative if it is behind.
+/// How many milliseconds the clock of a replica is ahead of its database's; negative if it is behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockDifference(i64);
 
 /// A request that another replica has to answer, and its body; as a response extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnedElsewhere {
-    /// The replica.
     pub owner: ReplicaNumber,
     /// The body of the request.
     pub body: Bytes,
@@ -32,13 +31,14 @@ pub enum RequestPlace {
     /// At the replica that has what it names.
     #[default]
     Anywhere,
-    /// At this one, whatever it names: no other has that.
+    /// At this one, for any id: no other replica has it.
     Here,
-    /// At this one, to which another carried it; that one looks further if this one does not have what it names.
+    /// At this one, to which another replica carried it. If this one does not have what it names, the other searches
+    /// further.
     Carried,
-    /// Nowhere, since the database is away: it is refused at this replica, where something may wait for what it says.
+    /// Nowhere, since the database is away: this replica refuses it, but a pending request may find its answer in it.
     Refused,
-    /// At this one, which takes only answers of it: another one has refused it, since it could not be carried here in time.
+    /// At this one, but only answers in it: another replica has refused it, since it could not be carried here in time.
     Late,
 }
 
@@ -58,12 +58,12 @@ impl ReplicaNumber {
         self.0
     }
 
-    /// An id of something that lives in this replica: `token`, a dot and the number; `token` alone in a sole gateway.
+    /// An id of something that lives in this replica: `token`, a dot and the number; just `token` in a sole gateway.
     pub fn mark(self, token: String) -> String {
         if self == Self::SOLE { token } else { format!("{token}.{}", self.0) }
     }
 
-    /// The token of an id of [`Self::mark`], and the replica that it names. Whoever sent the id may have invented both.
+    /// The token of an id of [`Self::mark`], and the replica that it names. The sender may have invented both.
     pub fn unmark(id: &str) -> (&str, Self) {
         let marked = id.rsplit_once('.').and_then(|(token, number)| Some((token, Self::parse(number)?)));
         marked.unwrap_or((id, Self::SOLE))
@@ -85,7 +85,7 @@ impl fmt::Display for ReplicaNumber {
 // === impl ReplicaAddress ===
 
 impl ReplicaAddress {
-    /// Parses `HOST:PORT`; the host is a name or an IP address, one of IPv6 in brackets. The error says what is wrong.
+    /// Parses `HOST:PORT`; the host is a name or an IP address, with IPv6 in brackets. The error says what is wrong.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || "this must be `HOST:PORT`, such as `10.0.0.5:8701` or `gateway-0.gateway:8701`".to_owned();
         let authority: http::uri::Authority = text.parse().map_err(|_| wrong())?;
@@ -111,7 +111,7 @@ impl fmt::Display for ReplicaAddress {
 // === impl ClockDifference ===
 
 impl ClockDifference {
-    /// A clock that is right.
+    /// A correct clock.
     pub const ZERO: Self = Self(0);
 
     /// From milliseconds.
@@ -131,17 +131,17 @@ impl ClockDifference {
         millis / 1000.0
     }
 
-    /// The time between two clocks of which these are the differences.
+    /// The time between two clocks with these differences.
     pub const fn between(self, other: Self) -> Duration {
         Duration::from_millis(self.0.abs_diff(other.0))
     }
 
-    /// Its size, whatever its direction.
+    /// Its size, without the direction.
     pub const fn size(self) -> Duration {
         self.between(Self::ZERO)
     }
 
-    /// The smallest difference that is possible if it was measured too small by at most this much.
+    /// The smallest possible difference, if it was measured too small by at most this much.
     #[must_use]
     pub fn at_least(self, too_small_by: Duration) -> Self {
         let most = self.0.saturating_add(i64::try_from(too_small_by.as_millis()).unwrap_or(i64::MAX));

@@ -1,9 +1,9 @@
-//! The party for which a server is called. Knows nothing of its state.
+//! The party on whose behalf a server is called.
 
 use super::{SessionId, UserId};
 
-/// The party for which a server is called. It owns the state that outlives one message: log levels, subscriptions,
-/// tasks, question slots.
+/// The party on whose behalf a server is called. It owns the state that outlives one message: log levels,
+/// subscriptions, tasks, slots for server requests.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Requester {
     /// A client with a session.
@@ -12,7 +12,6 @@ pub enum Requester {
     Request(RequestNumber),
     /// All clients without sessions of one user, for their tasks: a task outlives the request that created it.
     TasksOf(UserId),
-    /// The gateway itself.
     Gateway,
 }
 
@@ -23,7 +22,7 @@ pub struct RequestNumber(u64);
 // === impl Requester ===
 
 impl Requester {
-    /// The session, if there is one.
+    /// The session, if any.
     pub const fn session(&self) -> Option<&SessionId> {
         match self {
             Self::Session(session) => Some(session),

@@ -1,4 +1,4 @@
-//! Rights of a caller. Knows nothing of their source (a key, a scope, a policy).
+//! Rights of a caller.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,15 @@ use super::BackendId;
 pub enum Access {
     /// Read-only tools, as configured, and everything that is not a tool.
     ReadOnly,
-    /// Full access.
     Full,
 }
 
-/// Backends that a right covers. The name of a group stands for its endpoint.
+/// Backends that a right covers. A group's name covers its endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AllowedBackends {
     /// Every backend, present and future.
     All,
-    /// Only these.
     Only(BTreeMap<String, Access>),
 }
 
@@ -70,7 +68,7 @@ impl Rights {
 // === impl AllowedBackends ===
 
 impl AllowedBackends {
-    /// Access to `backend`; `None` if there is none.
+    /// Access to `backend`, if any.
     pub fn access(&self, backend: &BackendId) -> Option<Access> {
         match self {
             Self::All => Some(Access::Full),

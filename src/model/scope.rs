@@ -1,4 +1,4 @@
-//! OAuth scopes of this gateway (RFC 6749 3.3). Knows nothing of their holders.
+//! OAuth scopes of this gateway (RFC 6749 3.3).
 
 use std::{collections::BTreeSet, fmt};
 
@@ -43,7 +43,7 @@ impl Scope {
 }
 
 impl Scope {
-    /// Reason why no backend and no group may have this name: its scope or its path would be one of the gateway's own. `None` for
+    /// Why no backend or group may have this name: its scope or its path would be one of the gateway's own. `None` for
     /// every other name.
     pub fn reservation(backend: &BackendId) -> Option<&'static str> {
         match backend.as_str() {
@@ -98,7 +98,7 @@ impl Scopes {
         other.0.is_subset(&self.0)
     }
 
-    /// Rights of these scopes; the caller intersects them with those of the user.
+    /// Rights of these scopes; the caller intersects them with the user's.
     pub fn rights(&self) -> Rights {
         let mut rights = Rights::none();
         for scope in &self.0 {
@@ -112,7 +112,7 @@ impl Scopes {
         rights
     }
 
-    /// A scope for each server and group that rights name; for all servers it is `mcp:use`.
+    /// A scope for each server and group named by rights; for all servers it is `mcp:use`.
     pub fn of(backends: &AllowedBackends) -> Self {
         let AllowedBackends::Only(names) = backends else { return std::iter::once(Scope::Use).collect() };
         let scope = |(name, access): (&String, &Access)| {

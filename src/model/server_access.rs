@@ -1,5 +1,4 @@
-//! Access to servers that ask for something first, of each user or of the gateway: a login, a secret. Knows nothing of
-//! where it is kept and of how it is obtained.
+//! Access to servers that require something first, from each user or from the gateway: a login, a secret.
 
 use std::{fmt, sync::Arc};
 
@@ -8,7 +7,7 @@ use tokio::sync::broadcast;
 
 use super::{BackendId, BackendSpec, Bearer, UserId};
 
-/// Changes that wait for a slow reader; it takes a loss for a change of everything.
+/// Changes that wait for a slow reader, which treats a loss as a change of everything.
 const BEHIND: usize = 256;
 
 /// Access to servers. Clones share it.
@@ -27,10 +26,9 @@ type OfUser = dyn Fn(UserId, Arc<BackendSpec>) -> BoxFuture<'static, Result<Opti
 type OfGateway = dyn Fn(&BackendSpec) -> Option<Bearer> + Send + Sync;
 type PageOf = dyn Fn(&UserId, &BackendId) -> AccessPage + Send + Sync;
 
-/// The page on which a user gives what a server asks for.
+/// The page where a user supplies what a server needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessPage {
-    /// Its address.
     pub url: String,
     /// The reason, for people.
     pub message: String,
@@ -39,29 +37,25 @@ pub struct AccessPage {
 /// A change of a user's access to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessChange {
-    /// The user.
     pub user: UserId,
-    /// The server.
     pub backend: BackendId,
-    /// Effect on connections that are open.
+    /// Effect on open connections.
     pub effect: AccessEffect,
 }
 
-/// Effect of a change on connections that are open.
+/// Effect of a change on open connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessEffect {
-    /// They continue.
     Kept,
-    /// They end.
     Ended,
 }
 
 // === impl ServerAccess ===
 
 impl ServerAccess {
-    /// Access from these sources. `of_user` returns the server as it is reached for a user, or `None` if the user has
-    /// not given what it needs; `of_gateway` the token of the gateway at a server with client credentials; `page` the
-    /// page for a user.
+    /// Access from these sources. `of_user` returns the server for one user, or `None` if the user has not supplied
+    /// what it needs; `of_gateway` the token of the gateway at a server with client credentials; `page` the page for a
+    /// user.
     pub fn new(
         of_user: impl Fn(UserId, Arc<BackendSpec>) -> BoxFuture<'static, Result<Option<BackendSpec>, String>>
         + Send
@@ -86,11 +80,11 @@ impl ServerAccess {
         )
     }
 
-    /// The server as it is reached for a user; `None` if the user has not given what it needs.
+    /// The server for one user; `None` if the user has not supplied what it needs.
     ///
     /// # Errors
     ///
-    /// The reason, if that cannot be found out.
+    /// The reason, if that cannot be determined.
     pub async fn of_user(&self, user: &UserId, spec: &Arc<BackendSpec>) -> Result<Option<BackendSpec>, String> {
         (self.of_user)(user.clone(), Arc::clone(spec)).await
     }
@@ -100,12 +94,12 @@ impl ServerAccess {
         (self.of_gateway)(spec)
     }
 
-    /// The page on which a user gives what a server needs.
+    /// The page where a user supplies what a server needs.
     pub fn page(&self, user: &UserId, backend: &BackendId) -> AccessPage {
         (self.page)(user, backend)
     }
 
-    /// Announces changes to those who connect to servers.
+    /// Announces changes to code that connects to servers.
     pub fn announcer() -> AccessChanges {
         broadcast::Sender::new(BEHIND)
     }

@@ -1,4 +1,4 @@
-//! Authorization of the gateway at a server, as configured. Knows nothing of the protocol.
+//! Authorization of the gateway at a server, as configured.
 
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -8,7 +8,7 @@ use crate::support::Secret;
 /// Authorization of the gateway at a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ServerAuth {
-    /// None beside the configured headers.
+    /// None, except for the configured headers.
     #[default]
     None,
     /// Tokens of each user, who connects the server once.
@@ -22,20 +22,20 @@ pub enum ServerAuth {
 pub struct OAuthClientSpec {
     /// The client that the operator registered at the authorization server; `None`: the gateway introduces itself.
     pub client: Option<ConfiguredClient>,
-    /// The scopes to ask for, separated by spaces; `None`: those that the server names.
+    /// The scopes to request, separated by spaces; `None`: the scopes that the server names.
     pub scope: Option<String>,
-    /// What the operator says in place of the server.
+    /// The operator's settings in place of the server's.
     pub settings: AuthorizationSettings,
-    /// The addresses at which the authorization server may be.
+    /// The addresses where the authorization server may be.
     pub network: DiscoveredNetwork,
 }
 
-/// Authorization at a server as its operator, or the person who uses it, knows it, in place of what the server names.
+/// Authorization at a server according to its operator, or to its user, in place of the server's own statements.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthorizationSettings {
     /// The issuer of the authorization server; `None`: the first that the server lists.
     pub issuer: Option<String>,
-    /// The resource that tokens are for.
+    /// The resource to request tokens for.
     pub resource: ResourceIndicator,
     /// PKCE of an authorization server that does not announce it.
     pub pkce: PkceSupport,
@@ -43,13 +43,13 @@ pub struct AuthorizationSettings {
     pub authorize_params: Vec<(String, String)>,
 }
 
-/// PKCE of an authorization server whose metadata says nothing of it.
+/// PKCE of an authorization server whose metadata does not mention it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PkceSupport {
-    /// It has none, so nobody logs in there (2026-07-28, authorization, *Authorization Code Protection*).
+    /// It has no PKCE, so no login is allowed there (2026-07-28, authorization, *Authorization Code Protection*).
     #[default]
     Announced,
-    /// It has S256, as the operator knows.
+    /// It has S256, according to the operator.
     Assumed,
 }
 
@@ -92,13 +92,12 @@ pub enum ResourceIndicator {
     /// The identifier in the server's metadata.
     #[default]
     Discovered,
-    /// This one.
     Named(String),
     /// None: some authorization servers refuse the parameter.
     Omitted,
 }
 
-/// A client that was registered by hand.
+/// A client registered by hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfiguredClient {
     /// `client_id`
@@ -107,7 +106,7 @@ pub struct ConfiguredClient {
     pub secret: Option<Secret>,
 }
 
-/// Addresses of the URLs that a server names.
+/// Addresses of the URLs named by a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DiscoveredNetwork {
     /// Public ones, and this machine for a server on this machine.
@@ -141,7 +140,7 @@ impl ResourceIndicator {
 // === impl ServerAuth ===
 
 impl ServerAuth {
-    /// The client, if there is one.
+    /// The client, if any.
     pub const fn client(&self) -> Option<&OAuthClientSpec> {
         match self {
             Self::None => None,
@@ -149,7 +148,7 @@ impl ServerAuth {
         }
     }
 
-    /// The reason why the server cannot be used as it is configured, with the line to add.
+    /// The reason why the server cannot be used as configured, with the line to add.
     pub fn fault(&self) -> Option<&'static str> {
         let spec = self.client()?;
         let has_secret = spec.client.as_ref().is_some_and(|client| client.secret.is_some());

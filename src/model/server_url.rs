@@ -9,11 +9,11 @@ use super::{HttpSpec, SocketAddress, TransportSpec};
 /// URL of a server; its scheme selects the transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ServerUrl {
-    /// `http` or `https`.
+    /// With `http` or `https`.
     Http(Url),
-    /// `ws` or `wss`.
+    /// With `ws` or `wss`.
     WebSocket(Url),
-    /// `unix:PATH` or `tcp://HOST:PORT`.
+    /// As `unix:PATH` or `tcp://HOST:PORT`.
     Socket(SocketAddress),
 }
 

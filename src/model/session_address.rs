@@ -1,28 +1,27 @@
-//! The address at which a client opened its session, and the transport that it speaks there. Knows nothing of sessions.
+//! The address where a client opened its session, and the transport it uses there.
 
 use std::fmt;
 
 use super::{Binding, Endpoint};
 
-/// Endpoint and transport of a session. Displays as the path; with the transport after it (`/mcp#sse`) if it is not the one that the
-/// path names: clients of the one are given the address of the other.
+/// Endpoint and transport of a session. Displays as the path, followed by the transport (`/mcp#sse`) if it is not the
+/// usual one of the path: clients of one may get the address of the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionAddress {
-    /// The endpoint, which credentials are for.
+    /// The endpoint, for credentials.
     pub endpoint: Endpoint,
-    /// The transport.
     pub binding: Binding,
 }
 
 // === impl SessionAddress ===
 
 impl SessionAddress {
-    /// The endpoint with the transport that its path names.
+    /// The endpoint with the usual transport of its path.
     pub const fn own(endpoint: Endpoint) -> Self {
         Self { binding: endpoint.binding, endpoint }
     }
 
-    /// Reads what [`fmt::Display`] writes.
+    /// Reads the output of [`fmt::Display`].
     pub fn parse(text: &str) -> Option<Self> {
         let (path, binding) = match text.split_once('#') {
             None => return Some(Self::own(Endpoint::from_path(text)?)),
@@ -46,7 +45,7 @@ impl fmt::Display for SessionAddress {
             own if own == self.endpoint.binding => Ok(()),
             Binding::Mcp => f.write_str("#mcp"),
             Binding::Sse => f.write_str("#sse"),
-            // spoken at their own addresses alone
+            // only used at their own addresses
             Binding::WebSocket | Binding::Stdio => Ok(()),
         }
     }

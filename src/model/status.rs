@@ -16,11 +16,10 @@ use crate::support::memory::MemoryUse;
 /// The clients that a status lists.
 #[derive(Debug, Clone, Copy)]
 pub enum ListedClients<'a> {
-    /// Those of everybody.
+    /// The clients of all users.
     All,
-    /// Those of one user.
+    /// The clients of one user.
     Of(&'a UserId),
-    /// None.
     Nobodys,
 }
 
@@ -36,10 +35,10 @@ pub struct Status {
     /// All backends in a few words: `31 ready, 8 failing`.
     #[serde(default)]
     pub summary: String,
-    /// Differences between the running gateway and its configuration file, and their reasons.
+    /// Differences between the running gateway and its configuration file, with reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub configuration: Vec<String>,
-    /// The servers: those that fail first, then those that start, each in configured order.
+    /// The servers: first failing ones, then starting ones, each in configured order.
     #[serde(rename = "servers", alias = "backends")]
     pub backends: Vec<BackendStatus>,
     /// The groups of backends, in configured order.
@@ -56,7 +55,7 @@ pub struct Status {
     /// Hosts that could not be reached at the start, and what does not work without them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<String>,
-    /// The memory that is held, and for whom; `None` from a gateway of an earlier version.
+    /// The memory in use, by holder; `None` from a gateway of an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryStatus>,
 }
@@ -68,7 +67,7 @@ pub struct ProcessStatus {
     pub pid: u32,
     /// Time since its start, in seconds.
     pub uptime_seconds: u64,
-    /// The configuration file that it reads, also if there is none yet; `None` if it reads no file.
+    /// The configuration file, even if it does not exist yet; `None` if the gateway reads no file.
     pub configuration: Option<String>,
     /// The data folder.
     pub data_dir: String,
@@ -77,36 +76,36 @@ pub struct ProcessStatus {
 /// The certificate toward clients.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CertificateStatus {
-    /// The names that it is for; of one that there is not yet, those that are ordered.
+    /// The names it is valid for; before it exists, the ordered names.
     pub names: Vec<String>,
-    /// Its file, or the directory of the authority that is asked for it.
+    /// Its file, or the directory of its authority.
     pub source: String,
-    /// The authority that issued it; `None` while there is none.
+    /// The authority that issued it; `None` before it exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer: Option<String>,
-    /// The time of its end, RFC 3339; `None` while there is none.
+    /// Time of its end, RFC 3339; `None` before it exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_until: Option<String>,
     /// The time of the next order, RFC 3339; `None` for files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_order: Option<String>,
-    /// The reason for which it is not as it should be.
+    /// The fault, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
 }
 
-/// The memory that is held for what waits: bodies, messages, cached lists.
+/// The memory in use for waiting data: bodies, messages, cached lists.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MemoryStatus {
     /// Bytes at most.
     pub budget: usize,
     /// Bytes at the moment.
     pub held: usize,
-    /// The holders of the most, the first [`MemoryStatus::SHOWN`] of them.
+    /// The largest holders, the first [`MemoryStatus::SHOWN`] of them.
     pub holders: Vec<MemoryHolder>,
 }
 
-/// A user, a server or the process, and what is held for it.
+/// A user, a server or the process, and the memory held for it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MemoryHolder {
     /// `user` and its id, `server` and its name, or `the process`.
@@ -118,7 +117,6 @@ pub struct MemoryHolder {
 /// One group of backends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct GroupStatus {
-    /// Its name.
     pub id: String,
     /// The URL to give to clients.
     pub url: String,
@@ -150,7 +148,7 @@ pub struct SessionStatus {
 // === impl MemoryStatus ===
 
 impl MemoryStatus {
-    /// The number of holders that are shown.
+    /// The number of holders to show.
     pub const SHOWN: usize = 5;
 }
 
@@ -165,7 +163,7 @@ impl From<MemoryUse> for MemoryStatus {
 // === impl Status ===
 
 impl Status {
-    /// Puts the backends that need attention first, and sums them up.
+    /// Moves the backends that need attention to the front, and sums them up.
     #[must_use]
     pub fn in_order(mut self) -> Self {
         self.backends.sort_by_key(|backend| backend.state.urgency());

@@ -1,4 +1,4 @@
-//! Owners of tasks at servers, as the store keeps them. No task id is in them, only its digest.
+//! Owners of tasks at servers, as stored. They contain no task ids, only digests.
 
 use super::{BackendId, BackendSpec, Owner, TransportSpec};
 use crate::support::{Digest, Timestamp};
@@ -8,7 +8,7 @@ use crate::support::{Digest, Timestamp};
 pub struct TaskScope {
     /// The digest of the server.
     pub server: Digest,
-    /// True if the server itself tells callers apart. Such a server decides about a task of unknown owner, and may give
+    /// True if the server itself tells callers apart. Such a server decides about tasks of unknown owner, and may give
     /// two callers tasks with the same id.
     pub tells_callers_apart: bool,
 }
@@ -16,11 +16,8 @@ pub struct TaskScope {
 /// A task and its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnedTask {
-    /// As [`TaskScope::digest_of`].
     pub task: Digest,
-    /// The server.
     pub scope: TaskScope,
-    /// Its owner.
     pub owner: Owner,
     /// The time until which it is kept.
     pub expires: Timestamp,
@@ -40,14 +37,13 @@ pub struct FoundTask {
 /// The holder of a stored task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskHolder {
-    /// The owner who asks.
+    /// The owner asking.
     Asker {
         /// The time until which it is kept.
         expires: Timestamp,
         /// True if it has ended.
         has_ended: bool,
     },
-    /// Only others.
     Others,
 }
 

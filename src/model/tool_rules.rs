@@ -1,5 +1,4 @@
-//! An operator's rules for the tools of one server: which there are, their names, descriptions and default arguments. Knows
-//! nothing of messages.
+//! An operator's rules for the tools of one server: which are offered, their names, descriptions and default arguments.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +9,19 @@ use super::{NameGlobs, config_key::config_keys};
 config_keys! {
     /// The rules for the tools of one server. Patterns and keys are the server's own names.
     pub struct ToolRules, taken at reload, made of (
-        /// Other names; the first that fits counts.
+        /// Other names; the first match counts.
         rename: Vec<Renaming>,
         /// Other descriptions.
         descriptions: BTreeMap<String, String>,
-        /// Arguments of calls that give none of these names.
+        /// Arguments added to calls that lack these names.
         arguments: BTreeMap<String, Map<String, Value>>,
     ) {
-        /// The tools that there are, as patterns: `*` is any text, `?` a character, `[ab]` one of these, `{a,b}` one of
-        /// these texts. Without it: all.
+        /// The tools to offer, as patterns: `*` is any text, `?` a character, `[ab]` a choice of characters, `{a,b}` a
+        /// choice of texts. Without it: all.
         allow: Option<NameGlobs> = optional_patterns("[\"read_*\", \"list_*\"]");
-        /// The tools that there are not, though allowed; patterns as in `allow`.
+        /// Tools not to offer, even if allowed; patterns as in `allow`.
         deny: NameGlobs = patterns("[\"*_secret\"]");
-        /// With `true` only the tools whose annotation `readOnlyHint` is true.
+        /// With `true`, only tools whose annotation `readOnlyHint` is true.
         read_only: WritingTools = flag(false => WritingTools::Offered, true => WritingTools::LeftOut);
     }
 }
@@ -30,14 +29,13 @@ config_keys! {
 /// Treatment of tools without the annotation `readOnlyHint: true`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum WritingTools {
-    /// Offered as the others.
+    /// Offered like the others.
     #[default]
     Offered,
-    /// Left out.
     LeftOut,
 }
 
-/// A renaming of tools. With a `*`, the text at its place is kept.
+/// A renaming of tools. The text matched by a `*` is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Renaming {
     from: NamePattern,
@@ -60,17 +58,17 @@ impl Default for ToolRules {
 }
 
 impl ToolRules {
-    /// True if nothing is changed.
+    /// True if it changes nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// True if there is a tool of this own name, as far as names decide.
+    /// True if a tool of this own name is offered, as far as names decide.
     pub fn offers(&self, own: &str) -> bool {
         self.allow.as_ref().is_none_or(|allow| allow.contains(own)) && !self.deny.contains(own)
     }
 
-    /// The own name of the tool that clients see under this name; `None` if its name leaves it out.
+    /// The own name of the tool that clients see under this name; `None` if its name is left out.
     pub fn offered(&self, shown: &str) -> Option<String> {
         self.own(shown).filter(|own| self.offers(own))
     }
@@ -118,7 +116,7 @@ impl NamePattern {
         }
     }
 
-    /// The name that fits this pattern, as a name of the other; `None` if it does not fit.
+    /// The name matching this pattern, turned into a name of the other; `None` if it does not match.
     fn moved(&self, name: &str, other: &Self) -> Option<String> {
         match (self, other) {
             (Self::Whole(whole), Self::Whole(other)) => (whole == name).then(|| other.clone()),

@@ -30,11 +30,10 @@ pub enum TransportSpec {
 pub enum SocketAddress {
     /// Path of a Unix domain socket.
     Unix(PathBuf),
-    /// TCP, without TLS.
+    /// A TCP socket, without TLS.
     Tcp {
         /// Host name or IP address, IPv6 in brackets.
         host: String,
-        /// Port.
         port: u16,
     },
 }
@@ -46,7 +45,7 @@ pub struct StdioSpec {
     pub command: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Variables beside the allow list.
+    /// Variables in addition to the allow list.
     pub env: BTreeMap<String, Secret>,
     /// Working directory; the gateway's own if absent.
     pub cwd: Option<PathBuf>,
@@ -59,11 +58,11 @@ pub struct HttpSpec {
     pub url: Url,
     /// Headers sent with every request, such as `Authorization`.
     pub headers: BTreeMap<String, Secret>,
-    /// Token of a login, sent as `Authorization`; `None` if the headers are all there is.
+    /// Token of a login, sent as `Authorization`; `None` if there are only the headers.
     pub bearer: Option<Bearer>,
-    /// The signed statement of who calls, sent with every request; `None` if the server is told no such thing.
+    /// The signed statement about the caller, sent with every request; `None` if the server gets none.
     pub identity: Option<IdentityToken>,
-    /// Settings of its connections; `None`: those for all servers.
+    /// Settings of its connections; `None`: the settings for all servers.
     pub network: Option<Arc<NetworkSpec>>,
 }
 
@@ -90,7 +89,7 @@ pub struct TransportAbilities {
 /// Path of a server's responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// One channel for the whole connection, shared with everything else that the server sends. The server knows the
+    /// One channel for the whole connection, shared with everything else from the server. The server knows the
     /// connection and may keep state for it.
     Channel,
     /// One exchange for each request. Several machines may answer, and the server may be replaced unnoticed.
@@ -109,7 +108,6 @@ pub enum HeaderParams {
 /// File descriptors that a transport uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Descriptors {
-    /// None.
     None,
     /// Some for each connection, for its lifetime.
     PerConnection,
@@ -128,7 +126,7 @@ impl TransportSpec {
         }
     }
 
-    /// The origin of the web addresses at the server's own URL; that of a WebSocket is the one of its handshake.
+    /// The origin of the web addresses at the server's own URL; for a WebSocket, the origin of its handshake.
     pub fn origin(&self) -> Option<Origin> {
         let (Self::Http(HttpSpec { url, .. })
         | Self::Sse(HttpSpec { url, .. })

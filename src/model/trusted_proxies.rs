@@ -1,4 +1,4 @@
-//! Networks of the proxies whose `X-Forwarded-For` is believed (`OA-138`). Knows nothing of requests.
+//! Networks of proxies whose `X-Forwarded-For` is trusted (`OA-138`).
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use ipnet::IpNet;
 /// The word for [`PRIVATE_NETWORKS`].
 const PRIVATE: &str = "private";
 
-/// Networks that the internet does not reach: loopback, RFC 1918, RFC 6598, link-local, and RFC 4193.
+/// Networks unreachable from the internet: loopback, RFC 1918, RFC 6598, link-local, and RFC 4193.
 const PRIVATE_NETWORKS: [&str; 8] = [
     "127.0.0.0/8",
     "10.0.0.0/8",
@@ -19,7 +19,7 @@ const PRIVATE_NETWORKS: [&str; 8] = [
     "fc00::/7",
 ];
 
-/// The networks, and whether they were named as the private ones.
+/// The networks, and whether they were given as the private ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TrustedProxies {
     networks: Vec<IpNet>,
@@ -29,7 +29,7 @@ pub struct TrustedProxies {
 // === impl TrustedProxies ===
 
 impl TrustedProxies {
-    /// Those of a list with commas or spaces, as a variable has it.
+    /// The networks in a list with commas or spaces, as a variable has it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut proxies = Self::default();
         let words = text.split([',', ' ', '\t', '\n']).filter(|word| !word.is_empty());
@@ -55,7 +55,7 @@ impl TrustedProxies {
         &self.networks
     }
 
-    /// True if the private networks are trusted as a whole: whoever is in one of them can name any address as its own.
+    /// True if the private networks are trusted as a whole: any machine in one can claim any address as its own.
     pub const fn trusts_private(&self) -> bool {
         self.trusts_private
     }

@@ -1,4 +1,4 @@
-//! A user as the operator sees it. Knows nothing of where it is stored.
+//! A user as the operator sees it.
 
 use super::{KeyId, UserId};
 use crate::support::Timestamp;
@@ -6,11 +6,10 @@ use crate::support::Timestamp;
 /// A user as the operator sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserOverview {
-    /// The user.
     pub user: UserId,
-    /// Time at which the user came to be, with its first key.
+    /// Time when the user was created, with its first key.
     pub created: Timestamp,
-    /// Time at which the operator disabled the user.
+    /// Time when the operator disabled the user.
     pub disabled: Option<Timestamp>,
     /// Number of live keys and accounts.
     pub keys: i64,
@@ -27,7 +26,7 @@ pub struct EndedUser {
     pub keys: Vec<(String, KeyId)>,
     /// Apps with live grants, by name and endpoint.
     pub apps: Vec<(String, String)>,
-    /// Servers at which the user had an account.
+    /// Servers where the user had an account.
     pub accounts: Vec<String>,
     /// Names of secrets for servers.
     pub secrets: Vec<String>,
@@ -37,7 +36,7 @@ pub struct EndedUser {
     pub browsers: i64,
     /// Number of tasks at servers.
     pub tasks: i64,
-    /// Number of devices that were approved and had no tokens yet.
+    /// Number of approved devices without tokens yet.
     pub devices: i64,
     /// Number of open invitations, and of rules that let the user in.
     pub invitations: i64,

@@ -1,5 +1,4 @@
-//! Secrets that each user enters for servers, as a configuration names them (`${secret:NAME}`). Knows nothing of servers
-//! and of where the values are kept.
+//! Secrets that each user enters for servers, as a configuration names them (`${secret:NAME}`).
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -10,8 +9,8 @@ const MAX_NAME: usize = 64;
 /// Maximum length of a value, in bytes.
 pub const MAX_USER_SECRET: usize = 4_096;
 
-/// The name of a secret that each user enters: 1 to 64 of letters, digits, `_`, `-` and `.`. It is the same secret for
-/// every server that names it.
+/// The name of a secret that each user enters: 1 to 64 of letters, digits, `_`, `-` and `.`. Every server that names it
+/// gets the same secret.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SecretName(Arc<str>);
 
@@ -26,18 +25,18 @@ pub struct InvalidSecretName;
 /// The text cannot be a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidUserSecret {
-    /// Nothing is left without the spaces around it.
+    /// Nothing is left after trimming.
     #[error("nothing was entered")]
     Empty,
     /// It is longer than [`MAX_USER_SECRET`].
     #[error("it is longer than 4 KiB")]
     TooLong,
-    /// It would mean something else in a header or a variable.
+    /// It would have another meaning in a header or a variable.
     #[error("it has a control character, such as a line end")]
     Control,
 }
 
-/// The value that a person entered, without the spaces around it.
+/// The trimmed value that a person entered.
 ///
 /// # Errors
 ///

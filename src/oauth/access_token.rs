@@ -1,4 +1,4 @@
-//! Access tokens: JWT as RFC 9068 profiles them (`OA-98` to `OA-100`). Knows nothing of grants in the store and of HTTP.
+//! Access tokens: JWTs in the profile of RFC 9068 (`OA-98` to `OA-100`).
 
 use jsonwebtoken::{Algorithm, Header};
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{error::OAuthError, signing::KeySet};
 use crate::support::{CompactToken, Secret, Timestamp};
 
-/// Maximum length of a token, in bytes: four times that of an issued one (`OA-105`).
+/// Maximum length of a token, in bytes: four times an issued token's (`OA-105`).
 const LONGEST: usize = 8 * 1024;
 
 /// Clock skew allowed between processes of the same gateway, in seconds (`OA-140`).
@@ -22,7 +22,6 @@ pub struct Claims {
     pub sub: String,
     /// The URL of its endpoint.
     pub aud: String,
-    /// The client.
     pub client_id: String,
     /// Issue time, in seconds.
     pub iat: i64,
@@ -30,13 +29,12 @@ pub struct Claims {
     pub exp: i64,
     /// Token id: the generation of the refresh token issued with it, a dot, and random characters.
     pub jti: String,
-    /// Scopes.
     pub scope: String,
     /// The grant.
     pub gid: String,
     /// Time of consent, in seconds.
     pub auth_time: i64,
-    /// Start of validity; the gateway issues none (`OA-93`) but honours one.
+    /// Start of validity. The gateway's own tokens have none (`OA-93`), but it honours one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nbf: Option<i64>,
 }
@@ -64,7 +62,7 @@ impl Claims {
     pub fn verify(token: &str, keys: &KeySet, issuer: &str, now: Timestamp) -> Option<Self> {
         let token = CompactToken::new(token, LONGEST)?;
         let header: OwnHeader = token.header()?;
-        // RFC 9068 4: jsonwebtoken does not look at `typ`
+        // RFC 9068 4: jsonwebtoken does not check `typ`
         if header.typ != "at+jwt" || header.alg != "ES256" {
             return None;
         }

@@ -1,5 +1,4 @@
-//! API keys and accounts without a secret: creation, authentication, revocation (`OA-125` to `OA-128`). Knows nothing of
-//! pages and tokens, and of how others verify the holders of accounts.
+//! API keys and accounts without a secret: creation, authentication, revocation (`OA-125` to `OA-128`).
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -19,17 +18,14 @@ use crate::{
 /// Holder of a valid API key or account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyHolder {
-    /// The key.
     pub key: KeyId,
     /// Name of the key.
     pub name: String,
-    /// User.
     pub user: UserId,
-    /// Rights.
     pub rights: Rights,
-    /// How the holder is let in.
+    /// Its kind: a key or an account.
     pub kind: KeyKind,
-    /// Networks from which the key and what rests on it may be used.
+    /// Networks where the key, and anything based on it, may be used.
     pub networks: AllowedNetworks,
 }
 
@@ -38,7 +34,7 @@ pub struct KeyHolder {
 pub enum AccountEntry {
     /// It may be used.
     Open(KeyHolder),
-    /// It expired or was revoked. A new one may be added after a revocation; that is the operator's choice.
+    /// It expired or was revoked. After a revocation the operator may add a new one.
     Ended(KeyId),
     /// There was never one.
     Unknown,
@@ -56,12 +52,11 @@ pub enum KeyRefusal {
         /// Time until a wrong key gets [`KeyRefusal::Unknown`] again; a valid key always passes.
         retry_after: Duration,
     },
-    /// The store failed.
     #[error("API keys cannot be checked now: {0}")]
     Unavailable(#[from] OAuthError),
 }
 
-/// Time in which a network may send one more wrong key.
+/// One more wrong key per network is allowed in this time.
 const WRONG_KEY_PERIOD: Duration = Duration::from_secs(90);
 
 /// Limits of wrong keys (`OA-127`). Logins and bearer credentials are counted separately, so that a program with an old
@@ -77,7 +72,6 @@ struct WrongKeys {
     ids: Backoff<KeyId>,
 }
 
-/// The API keys.
 pub struct Keys {
     pub(super) deps: OAuthDeps,
     pub(super) pepper: Arc<Pepper>,
@@ -102,19 +96,20 @@ impl Keys {
         Self { deps, pepper, revocations, uses, limits }
     }
 
-    /// Checks an API key for a login; `from` is the address that a failure counts for. A valid key always passes: keys
-    /// are random, so limits need not apply to their owner, and nobody can lock an owner out (`OA-127`).
+    /// Checks an API key for a login; a failure counts for the address `from`. A valid key always passes: keys are
+    /// random, so their owners need no limits, and a flood of wrong keys cannot lock an owner out (`OA-127`).
     pub async fn authenticate(&self, presented: &str, from: IpAddr) -> Result<KeyHolder, KeyRefusal> {
         self.check_key(presented, from, &self.limits.logins).await
     }
 
-    /// Checks an API key in a request, like [`Keys::authenticate`]. Failures count separately from those of logins.
+    /// Checks an API key in a request, like [`Keys::authenticate`]. These failures are counted separately from failed
+    /// logins.
     pub(super) async fn authenticate_bearer(&self, presented: &str, from: IpAddr) -> Result<KeyHolder, KeyRefusal> {
         self.check_key(presented, from, &self.limits.bearers).await
     }
 
     /// A wrong key costs a checksum, one HMAC and, if well-formed, one look-up by id. Every refusal takes the same
-    /// path; an unknown id is compared too, with a digest that no key has.
+    /// path; even an unknown id is compared, with a digest that matches no key.
     async fn check_key(&self, presented: &str, from: IpAddr, limits: &WrongKeys) -> Result<KeyHolder, KeyRefusal> {
         let parsed = opaque::parse_key(presented);
         let found = match &parsed {
@@ -136,7 +131,7 @@ impl Keys {
         }
         metrics::counter!("lockkeeper_key_refusals_total").increment(1);
         let refusal = limits.count(parsed.map(|key| key.id), from, now);
-        // those beyond the limits are not recorded, so that a flood does not fill the log
+        // failures beyond the limits are not recorded, so that a flood does not fill the log
         match (&refusal, elsewhere) {
             (KeyRefusal::Unknown, Some(key)) => self.record_elsewhere(&key, from),
             (KeyRefusal::Unknown, None) => self.deps.audit.record(RefusalEvent::Key { from }),
@@ -145,7 +140,8 @@ impl Keys {
         Err(refusal)
     }
 
-    /// Creates a key and, if it is new, its user: the key itself unless one is named. The secret is returned only here.
+    /// Creates a key and, if it is new, its user: the key itself unless a user is named. The secret is returned only
+    /// here.
     pub async fn create(&self, new: NewKey) -> Result<(ApiKey, Secret), OAuthError> {
         self.may_be_bound(&new.networks).await?;
         let name = checked_name(&new.name)?;
@@ -170,13 +166,13 @@ impl Keys {
         Ok((key, text))
     }
 
-    /// Creates an account, which has no secret, and, if it is new, its user: the account itself unless one is named.
+    /// Creates an account, which has no secret, and, if it is new, its user: the account itself unless a user is named.
     pub async fn add_account(&self, new: NewAccount) -> Result<ApiKey, OAuthError> {
         let by = format!("the {}", self.deps.operator());
         self.add_account_of(new, &by).await
     }
 
-    /// The same for an account whose rights are from somebody else.
+    /// The same for an account with rights given by another user.
     pub(super) async fn add_account_of(&self, new: NewAccount, given_by: &str) -> Result<ApiKey, OAuthError> {
         self.may_be_bound(&new.networks).await?;
         let id = opaque::mint_key(&*self.deps.random).1.id;
@@ -200,7 +196,7 @@ impl Keys {
         Ok(key)
     }
 
-    /// Lets the holder of an account in. Call it only after somebody verified that this is the holder.
+    /// Lets the holder of an account in. Call it only after the holder was verified.
     pub async fn enter(&self, account: &KeyAccount) -> Result<AccountEntry, OAuthError> {
         let Some(key) = self.deps.storage.keys().find_by_account(account).await? else {
             return Ok(AccountEntry::Unknown);
@@ -212,7 +208,7 @@ impl Keys {
         Ok(AccountEntry::Open(key.into()))
     }
 
-    /// Records that a valid key, or what rests on it, came from outside of its networks.
+    /// Records that a valid key, or a token based on it, was used outside of its networks.
     pub(super) fn record_elsewhere(&self, key: &KeyId, from: IpAddr) {
         self.deps.audit.record(KeyEvent::Elsewhere { key: key.clone(), from });
     }
@@ -222,7 +218,7 @@ impl Keys {
         self.deps.audit.record(KeyEvent::Created { key: id.clone(), user: user.clone(), kind: kind.word() });
     }
 
-    /// Every key, revoked ones too, oldest first.
+    /// Every key, including revoked ones, oldest first.
     pub async fn list(&self) -> Result<Vec<ApiKey>, OAuthError> {
         Ok(self.deps.storage.keys().list().await?)
     }
@@ -237,7 +233,7 @@ impl Keys {
         Ok(done)
     }
 
-    /// Counts the link of an invitation that cannot be used as a wrong key of a login.
+    /// Counts an unusable invitation link as a wrong key of a login.
     pub(super) fn count_wrong_link(&self, from: IpAddr) -> KeyRefusal {
         metrics::counter!("lockkeeper_key_refusals_total").increment(1);
         let refusal = self.limits.logins.count(None, from, self.deps.now());
@@ -247,7 +243,7 @@ impl Keys {
         refusal
     }
 
-    /// The key itself, for a page about it.
+    /// The key as a record, for a page about it.
     pub async fn find(&self, key: &KeyId) -> Result<Option<ApiKey>, OAuthError> {
         Ok(self.deps.storage.keys().lookup(key).await?.map(|(key, _)| key))
     }
@@ -257,7 +253,7 @@ impl Keys {
         Ok(self.holder(key).await?.is_some())
     }
 
-    /// The holder of a live key by its id, for a browser session that it opened; `None` if the key ended.
+    /// The holder of a live key by its id, for a browser session opened with it; `None` if the key ended.
     pub async fn holder(&self, key: &KeyId) -> Result<Option<KeyHolder>, OAuthError> {
         let found = self.deps.storage.keys().lookup(key).await?;
         let live = found.map(|(key, _)| key).filter(|key| key.is_live(self.deps.now()));

@@ -1,4 +1,4 @@
-//! The authorization request (RFC 6749 4.1) as a state machine. Knows nothing of HTML, cookies and CSRF tokens.
+//! The authorization request (RFC 6749 4.1) as a state machine.
 
 mod authorization_request;
 mod browser;
@@ -39,12 +39,12 @@ use crate::{
     support::{SealingKey, SpentDigests, Timestamp},
 };
 
-/// Where an authorization request comes from.
+/// The origin of an authorization request.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestSource<'a> {
-    /// The address that is charged for what has to be read.
+    /// The address charged for documents that have to be read.
     pub from: ClientIp,
-    /// Who is logged in, if anybody is.
+    /// The logged-in holder, if any.
     pub holder: Option<&'a KeyHolder>,
 }
 
@@ -59,34 +59,31 @@ pub enum BeginOutcome {
     Page(AuthorizationError),
 }
 
-/// A request that a client pushed (`OA-79`).
+/// A request pushed by a client (`OA-79`).
 pub(super) struct PushedRequest {
-    /// What names it at the authorization endpoint.
+    /// Its name at the authorization endpoint.
     pub(super) request_uri: String,
-    /// How long it is good.
     pub(super) lifetime: Duration,
 }
 
 /// A valid authorization request, as shown to the logged-in person (`OA-70`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingAuthorization {
-    /// Its id.
     pub id: TransactionId,
-    /// The client.
     pub client: ClientId,
-    /// Name that the client claims.
+    /// Name claimed by the client.
     pub client_name: String,
-    /// Source of that name; it is not verified.
+    /// Source of that name, which is unverified.
     pub client_origin: ClientOrigin,
     /// Target of the response.
     pub redirect: RedirectTarget,
-    /// Endpoint that its tokens will open.
+    /// Endpoint that its tokens open.
     pub endpoint: Endpoint,
     /// The absolute URL of that endpoint.
     pub resource: String,
     /// Requested scopes; the person grants [`PendingAuthorization::scopes_for`] the login.
     pub scopes: Scopes,
-    /// Whether the person is asked, unless a scope needs it.
+    /// Whether to ask the person; scopes may require it anyway.
     consent: ConsentRule,
     /// Maximum life of the grant.
     pub grant_lifetime: Duration,
@@ -94,12 +91,11 @@ pub struct PendingAuthorization {
     pub expires: Timestamp,
 }
 
-/// A request that was kept, as its browser session finds it.
+/// The state of a stored request, as its browser session sees it.
 #[derive(Debug)]
 pub enum RequestState {
     /// It waits for the decision.
     Waiting(Box<PendingAuthorization>),
-    /// It was decided.
     Decided(DecidedRequest),
     /// It has expired, or belongs to another browser session.
     Unknown,
@@ -110,20 +106,17 @@ pub enum RequestState {
 pub enum ClientOrigin {
     /// Dynamic registration (RFC 7591): the name is the client's own claim.
     Registered,
-    /// The document at its id: whoever has this host claims it.
+    /// The document at its id: the owner of this host claims it.
     Document {
-        /// The host.
         host: String,
     },
-    /// The operator.
     Operator,
 }
 
-/// The authorization endpoint.
 pub struct Authorization {
     deps: OAuthDeps,
     decisions: Decisions,
-    /// Requests that were denied before a login.
+    /// Requests denied before a login.
     declined: SpentDigests,
     sealer: TransactionSealer,
     pushed: PushedRequests,
@@ -132,7 +125,7 @@ pub struct Authorization {
 // === impl Authorization ===
 
 impl Authorization {
-    /// Creates the endpoint; requests that wait for a login are sealed under `key`.
+    /// Creates the endpoint; requests waiting for a login are sealed under `key`.
     pub(super) fn new(
         keys: Arc<Keys>,
         registrations: Arc<Registrations>,
@@ -163,7 +156,7 @@ impl Authorization {
         let params = authorization_request::parse(query)?;
         let client = authorization_request::client(&self.deps, &params, from).await?;
         let transaction = if let Some(uri) = pushed_request::request_uri(&params) {
-            // RFC 9101 6.3: nothing but what was pushed counts
+            // RFC 9101 6.3: only the pushed parameters count
             self.pushed.open(uri, &client).await.map_err(Rejected::Page)?
         } else {
             let request = authorization_request::check(&self.deps.settings, &params, &client)?;
@@ -196,8 +189,8 @@ impl Authorization {
         }
     }
 
-    /// Seals the request for the form of a login page. It opens only in this browser and until it expires. At most 7
-    /// KiB of base64url, so that it fits the form (`OA-30`).
+    /// Seals the request for the form of a login page. It opens only in this browser, until it expires. At most 7 KiB
+    /// of base64url, so that it fits the form (`OA-30`).
     pub fn seal(&self, transaction: &Transaction, browser: &Browser) -> Result<String, OAuthError> {
         self.sealer.seal(transaction, browser)
     }
@@ -223,8 +216,8 @@ impl Authorization {
         Ok(if self.deps.storage.transactions().add(&row).await? { StoreOutcome::Waiting } else { StoreOutcome::Spent })
     }
 
-    /// Denies without a login for this request: the client receives `access_denied`. Nothing is stored, and who presses
-    /// twice is recorded once.
+    /// Denies without a login for this request: the client receives `access_denied`. Nothing is stored, and a second
+    /// press is not recorded again.
     pub async fn decline(&self, transaction: &Transaction, holder: Option<&KeyHolder>) -> Redirect {
         if self.declined.spend(transaction.id.digest(), transaction.expires, self.deps.now()) {
             let (client, user) = (transaction.request.client.clone(), holder.map(|holder| holder.user.clone()));
@@ -233,7 +226,7 @@ impl Authorization {
         transaction.request.deny().redirect(&self.deps, holder).await
     }
 
-    /// The request, for rendering: as it waits, or what was decided.
+    /// The request, for rendering: waiting, or decided.
     pub async fn look_up(&self, id: &TransactionId, browser: &Browser) -> Result<RequestState, OAuthError> {
         let Some(found) = self.deps.storage.transactions().find(&id.digest(), &browser.0).await? else {
             return Ok(RequestState::Unknown);
@@ -283,7 +276,7 @@ impl Authorization {
         self.decisions.deny(sent, holder).await
     }
 
-    /// The user for whom a request is kept, whatever the browser.
+    /// The user a request is kept for, in any browser.
     pub async fn user_of(&self, id: &TransactionId) -> Result<Option<UserId>, OAuthError> {
         Ok(self.deps.storage.transactions().user(&id.digest()).await?)
     }
@@ -309,7 +302,7 @@ impl PendingAuthorization {
         holder.subject().grantable(&self.scopes)
     }
 
-    /// True if this person is asked (`OA-71`): about administration always.
+    /// True if this person must be asked (`OA-71`): for administration, always.
     pub fn needs_consent(&self, holder: &KeyHolder) -> bool {
         effective_rule(self.consent, &self.scopes_for(holder)) == ConsentRule::Asked
     }

@@ -10,7 +10,7 @@ use crate::model::{AccessSubject, BackendId, EndpointVerdict, Groups, Scopes, Ta
 #[derive(Debug, Clone, Default)]
 pub struct BackendNames(Arc<ArcSwap<ExistingNames>>);
 
-/// Those of one moment.
+/// The existing names at one moment.
 #[derive(Debug, Default)]
 struct ExistingNames {
     backends: Vec<BackendId>,
@@ -42,17 +42,15 @@ impl BackendNames {
         names.backends.iter().chain(names.groups.iter().map(|group| &group.id)).cloned().collect()
     }
 
-    /// The groups.
     pub fn groups(&self) -> Groups {
         self.0.load().groups.clone()
     }
 
-    /// The verdict on an endpoint, as [`AccessSubject::endpoint`] gives it with the groups of this moment.
+    /// The verdict on an endpoint, by [`AccessSubject::endpoint`] with the groups of this moment.
     pub fn verdict(&self, subject: AccessSubject<'_>, target: &Target, scopes: Option<&Scopes>) -> EndpointVerdict {
         subject.endpoint(target, || self.groups(), scopes)
     }
 
-    /// Replaces the names.
     pub fn replace(&self, backends: Vec<BackendId>, groups: Groups) {
         self.0.store(Arc::new(ExistingNames { backends, groups }));
     }

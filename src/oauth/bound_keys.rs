@@ -1,14 +1,13 @@
-//! Keys that are bound to networks, where the proxies in front of a gateway can be anybody in a private network. Knows nothing of
-//! requests.
+//! Keys bound to networks, where any machine in a private network can act as the gateway's proxy.
 
 use super::{api_keys::Keys, error::OAuthError};
 use crate::model::AllowedNetworks;
 
-/// Name of the value that is there while a gateway trusts private networks.
+/// Name of the stored value that marks a gateway trusting private networks.
 const PRIVATE_PROXIES: &str = "notice: private proxies";
 
 impl Keys {
-    /// Says to every program on the database whether this gateway trusts private networks. Its file may say something else before
+    /// Informs every program on the database whether this gateway trusts private networks. Its file may change before
     /// it starts again.
     pub async fn refuse_networks(&self, trusts_private: bool) -> Result<(), OAuthError> {
         let values = self.deps.storage.gateway_values();

@@ -1,5 +1,5 @@
-//! Tokens that say to a server who calls: short-lived JWTs for one audience, signed like access tokens and verified with
-//! the same published keys. They open nothing at the gateway. Know nothing of servers.
+//! Tokens that identify the caller to a server: short-lived JWTs for one audience, signed like access tokens and
+//! verified with the same published keys. The gateway itself does not accept them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,19 +14,14 @@ use crate::{
 
 /// Life of a token.
 const LIFETIME: Duration = Duration::from_mins(5);
-/// Time for which it is used: the rest is for slow requests and clocks that differ.
+/// Period of use; the rest is margin for slow requests and differing clocks.
 const USED_FOR: Duration = Duration::from_mins(4);
 
-/// The claims.
 #[derive(Serialize)]
 struct CallerClaims<'a> {
-    /// The issuer.
     iss: &'a str,
-    /// The user.
     sub: &'a str,
-    /// The server.
     aud: &'a str,
-    /// The OAuth client.
     #[serde(skip_serializing_if = "Option::is_none")]
     client_id: Option<&'a str>,
     iat: i64,
@@ -34,7 +29,7 @@ struct CallerClaims<'a> {
     jti: String,
 }
 
-/// The signer of who calls.
+/// The signer of the caller's identity.
 pub(super) fn signer(deps: OAuthDeps, keys: Arc<SigningKeys>) -> IdentitySigner {
     Arc::new(move |caller, audience| {
         let signed = sign(&deps, &keys, caller, audience);

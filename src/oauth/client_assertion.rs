@@ -1,5 +1,4 @@
-//! Client assertions (`private_key_jwt`, RFC 7523; `OA-83`). Knows nothing of the store: who calls sees to it that each is
-//! used once.
+//! Client assertions (`private_key_jwt`, RFC 7523; `OA-83`). The caller makes sure that each is used once.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use crate::support::{CompactToken, Timestamp};
 pub(crate) const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 /// Maximum length, in bytes.
 const LONGEST: usize = 8 * 1024;
-/// Maximum life.
+/// Maximum life of an assertion.
 const LIFETIME: Duration = Duration::from_mins(5);
 /// Difference allowed between the clocks of the client and the gateway (`OA-140`).
 const SKEW: Duration = Duration::from_mins(1);
@@ -29,16 +28,15 @@ pub(crate) struct ClientAssertion<'a> {
     pub(crate) client: String,
 }
 
-/// An assertion that holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VerifiedAssertion {
-    /// Its id, which the client uses once.
+    /// Its id, used once by the client.
     pub(crate) id: String,
-    /// From then on nobody accepts it.
+    /// It is no longer accepted after this.
     pub(crate) expires: Timestamp,
 }
 
-/// JOSE header. Members that bring keys of their own, or that must be understood, make it invalid (`OA-100`).
+/// JOSE header. Members that carry their own keys, or that must be understood, make it invalid (`OA-100`).
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AssertionHeader {
@@ -55,7 +53,7 @@ struct Named {
     sub: String,
 }
 
-/// Claims. `aud` is one string: an assertion for several servers can be used at each of them.
+/// Claims. `aud` is a single string: an assertion for several servers could be used at each of them.
 #[derive(Deserialize)]
 struct AssertionClaims {
     aud: String,
@@ -86,7 +84,7 @@ impl<'a> ClientAssertion<'a> {
         Ok(Self { token, algorithm, kid: header.kid, client: named.iss })
     }
 
-    /// True if one of these keys may have signed it: they have the key of the id that it names, or it names none.
+    /// True if one of these keys may have signed it: they include the key id it names, or it names none.
     pub(crate) fn may_be_of(&self, keys: &ClientKeySet) -> bool {
         self.kid.as_deref().is_none_or(|kid| keys.has(kid))
     }

@@ -1,4 +1,4 @@
-//! Client authentication at the token endpoint (`OA-81` to `OA-83`). Knows nothing of grants.
+//! Client authentication at the token endpoint (`OA-81` to `OA-83`).
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,6 @@ use crate::{
     support::{Digest, Secret},
 };
 
-/// Authenticates clients.
 pub(super) struct ClientAuthenticator {
     deps: OAuthDeps,
     keys: ClientKeySets,
@@ -29,31 +28,30 @@ pub(super) struct ClientAuthenticator {
     assertions: RateLimit,
 }
 
-/// A request of a client that authenticates.
+/// A request of a client that authenticates itself.
 #[derive(Clone, Copy)]
 pub(super) struct ClientRequest<'a> {
     pub(super) headers: &'a HeaderMap,
     pub(super) form: &'a Params,
-    /// Its address.
     pub(super) from: ClientIp,
 }
 
-/// Clients among which that of a request is sought.
+/// The clients to search for the client of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SoughtClient {
-    /// Those that somebody consented to.
+    /// Only clients with a consent.
     Consented,
-    /// Any, also one that begins; what has to be read for it is charged to the address of the request.
+    /// Any client, even a new one; what has to be read for it is charged to the address of the request.
     Any,
-    /// Those that somebody consented to; then any, for a device that waits for its first consent.
+    /// Clients with a consent; then any client, for a device waiting for its first consent.
     Device,
 }
 
-/// Credentials of a request: one kind, the id of the client, and what proves it.
+/// Credentials of a request: exactly one kind, with the id of the client and the proof.
 enum ClientCredentials<'a> {
-    /// An id alone, or with a secret.
+    /// An id, perhaps with a secret.
     Secret { scheme: Scheme, id: String, secret: Option<Secret> },
-    /// An assertion.
+    /// An assertion, perhaps with the id in the form.
     Assertion { body_id: Option<&'a str>, text: &'a str },
 }
 
@@ -104,7 +102,7 @@ impl ClientAuthenticator {
         Err(ErrorResponse::InvalidClient(scheme, problem))
     }
 
-    /// RFC 7523 3. The assertion is recorded after everything else holds, so that nobody but the client leaves a row.
+    /// RFC 7523 3. The assertion is recorded after all other checks, so that only the client itself can add a row.
     async fn by_assertion(
         &self,
         body_id: Option<&str>,
@@ -145,7 +143,7 @@ impl ClientAuthenticator {
             error => refused(ClientProblem::Keys(client.clone(), error.to_string())),
         })?;
         if !assertion.may_be_of(&set) {
-            // a key that the client has begun to use since
+            // a key that the client started using since
             set = self.keys.again(keys, from).await.unwrap_or(set);
         }
         let verified = assertion.verify(&set, &self.audiences(), self.deps.now());
@@ -175,7 +173,7 @@ impl ClientAuthenticator {
         })
     }
 
-    /// What `aud` may be: the issuer, and the URLs of endpoints if the operator tolerates them.
+    /// Accepted values of `aud`: the issuer, and the URLs of endpoints if the operator tolerates them.
     fn audiences(&self) -> Vec<String> {
         let settings = &self.deps.settings;
         let mut audiences = vec![settings.issuer.clone()];
@@ -193,7 +191,7 @@ impl<'a> ClientCredentials<'a> {
     fn of(headers: &HeaderMap, form: &'a Params) -> Result<Self, ErrorResponse> {
         let (body_id, body_secret) = (form.get("client_id")?, form.get("client_secret")?);
         let (kind, assertion) = (form.get("client_assertion_type")?, form.get("client_assertion")?);
-        // some clients send the token of another server to every endpoint: it says nothing of who they are
+        // some clients send another server's token to every endpoint: it does not identify them
         let is_named = body_id.is_some() || assertion.is_some();
         let basic = if is_named && has_bearer(headers) { None } else { basic(headers)? };
         let ways = [basic.is_some(), body_secret.is_some(), assertion.is_some()];

@@ -1,5 +1,4 @@
-//! Clients whose id is the URL of their metadata document (Client ID Metadata Documents; `OA-45` to `OA-54`). Knows
-//! nothing of HTTP and of consent.
+//! Clients whose id is the URL of their metadata document (Client ID Metadata Documents; `OA-45` to `OA-54`).
 
 mod client_url;
 mod egress_health;
@@ -26,13 +25,13 @@ const MAX_DOCUMENT: usize = 5 * 1024;
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Maximum number of clients whose last outcome is remembered.
 const MAX_OUTCOMES: usize = 1000;
-/// Age up to which a copy serves while its host does not (`OA-51`).
+/// While a host is down, a copy up to this age serves (`OA-51`).
 const TOLERANCE: Duration = Duration::from_hours(24);
 
-/// The documents of clients, as far as they are trusted.
+/// The documents of trusted clients.
 pub(super) struct ClientDocuments {
     documents: Documents<ClientDocument>,
-    /// Digests of the last outcomes, by client: one that is repeated is not recorded again.
+    /// Digests of the last outcomes, by client: repeated outcomes are not recorded again.
     outcomes: Mutex<LruCache<ClientId, Digest>>,
     policy: ClientDocumentPolicy,
     schemes: Vec<String>,
@@ -47,7 +46,7 @@ pub(super) enum ClientDocumentSupport {
     Unannounced,
 }
 
-/// Reason why there is no such client.
+/// Why there is no such client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DocumentProblem {
     /// The operator does not trust the host.
@@ -56,12 +55,11 @@ pub(super) enum DocumentProblem {
     /// The document cannot be read, or is invalid.
     #[error(transparent)]
     Unreadable(#[from] DocumentError),
-    /// The document cannot be read, and the reason is this gateway's own network.
+    /// The document cannot be read, because of this gateway's own network.
     #[error("{error}; this gateway cannot read documents: {fault}")]
     NoEgress {
         /// The failure of this document.
         error: DocumentError,
-        /// The reason.
         fault: EgressFault,
     },
 }
@@ -92,21 +90,21 @@ impl ClientDocuments {
         Some(Self { documents, outcomes: Mutex::new(LruCache::new(MAX_OUTCOMES)), policy, schemes, health })
     }
 
-    /// The client, as its document describes it now; `source` caused a request, unless somebody consented to the client.
+    /// The client, as its document describes it now. The request counts for `source`, unless the client has a consent.
     pub(super) async fn read(&self, url: &ClientUrl, source: Option<ClientIp>) -> Result<Client, DocumentProblem> {
         self.check_trust(url)?;
         let read = self.documents.read(url.url(), source).await;
         self.judged(url, read).await
     }
 
-    /// The client, as its document describes it now, or did within 24 hours if its host does not answer.
+    /// The client, as its document describes it now, or described it within 24 hours if its host does not answer.
     pub(super) async fn read_or_stale(&self, url: &ClientUrl) -> Result<Client, DocumentProblem> {
         self.check_trust(url)?;
         let read = self.documents.read_or_stale(url.url(), None, TOLERANCE).await;
         self.judged(url, read).await
     }
 
-    /// The client of an outcome, which tells of this gateway's own network.
+    /// The client of an outcome, which also shows whether this gateway's own network works.
     async fn judged(
         &self,
         url: &ClientUrl,
@@ -129,15 +127,15 @@ impl ClientDocuments {
         }
     }
 
-    /// Takes a copy from the database, for the case that its host does not answer.
+    /// Adds a copy from the database, in case its host does not answer.
     pub(super) fn remember(&self, url: &ClientUrl, text: &str, read: Timestamp) {
         if let Ok(copy) = ClientDocument::parse(url.url(), text.as_bytes(), &self.schemes) {
             self.documents.remember(url.url(), copy, read);
         }
     }
 
-    /// True if the last attempt to read the document of this client ended otherwise. The audit trail has one row for each
-    /// such change, however often strangers name the client.
+    /// True if the last reading of this client's document ended differently. The audit trail has one row per such
+    /// change, however often strangers name the client.
     pub(super) fn is_news(&self, client: &ClientId, outcome: &str) -> bool {
         let outcome = Digest::sha256(outcome);
         self.outcomes.lock().insert(client.clone(), outcome) != Some(outcome)
@@ -148,7 +146,7 @@ impl ClientDocuments {
     }
 }
 
-/// Its time of creation is when the host last said so.
+/// Its time of creation is the last confirmation by its host.
 fn client(document: &FetchedDocument<ClientDocument>) -> Client {
     document.content.client(document.confirmed)
 }

@@ -1,8 +1,8 @@
-//! The keys of clients that sign their assertions, from where each of them has them: its registration, or the URL that it
-//! names (`jwks_uri`; `OA-38`). Knows nothing of assertions.
+//! The keys of clients that sign their assertions, from their registration or from a URL they name (`jwks_uri`;
+//! `OA-38`).
 //!
-//! Whoever registers chooses a URL, and whoever knows the id of a client can make the gateway read it: a request is charged
-//! to who caused it, and keys are read again because of an unknown one once in a while.
+//! A registering client chooses the URL, and anyone who knows a client's id can make the gateway read it. So each
+//! request is charged to its cause, and an unknown key makes the gateway read again only once in a while.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,29 +20,29 @@ use crate::{
 const MAX_SET: usize = 32 * 1024;
 /// Maximum time to read one, to the last byte of its body.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// Age up to which a copy serves while its host does not (`OA-51`).
+/// While a host is down, a copy up to this age serves (`OA-51`).
 const TOLERANCE: Duration = Duration::from_hours(24);
-/// Time after a reading in which an unknown key causes no other.
+/// For this long after a reading, unknown keys cause no other.
 const PAUSE: Duration = Duration::from_secs(30);
 /// Maximum length of a URL.
 const MAX_URL: usize = 2048;
 
 /// The keys of clients.
 pub(super) struct ClientKeySets {
-    /// Those at a URL; `None` if the gateway makes no requests.
+    /// Sets at URLs; `None` if the gateway makes no requests.
     documents: Option<Documents<ClientKeySet>>,
 }
 
-/// Reason why there are no keys, for the log.
+/// Why there are no keys, for the log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoKeys {
-    /// The registration has none that can be read.
+    /// The registration has no readable ones.
     #[error("its keys cannot be read")]
     Unreadable,
-    /// They are at a URL, and nothing is requested.
+    /// They are at a URL, and requests are off.
     #[error("its keys are at a URL, and the gateway makes no requests")]
     NoRequests,
-    /// They cannot be had from the URL.
+    /// Reading them from the URL failed.
     #[error("its keys cannot be read at its jwks_uri: {0}")]
     Document(#[from] DocumentError),
 }
@@ -82,7 +82,7 @@ fn read(set: &[u8]) -> Result<ClientKeySet, String> {
     ClientKeySet::parse(&set).map_err(|problem| problem.to_string())
 }
 
-/// The URL of the keys of a client: https, and nothing in it that is no address.
+/// The URL of a client's keys: https, with only the parts of an address.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The public keys of a client that signs its assertions: a JWK Set (RFC 7517). Knows nothing of assertions.
+//! The public keys of a client that signs its assertions: a JWK Set (RFC 7517).
 
 use jsonwebtoken::{
     Algorithm, DecodingKey,
@@ -24,16 +24,16 @@ const PRIVATE: [&str; 7] = ["d", "k", "p", "q", "dp", "dq", "qi"];
 #[derive(Debug, Clone)]
 pub struct ClientKeySet(Vec<Jwk>);
 
-/// A set of keys that cannot be used.
+/// Why a set of keys cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeySetProblem {
-    /// No object with up to ten keys.
+    /// Not an object with up to ten keys.
     #[error("jwks is not an object with 1 to 10 keys (RFC 7517 5)")]
     Form,
     /// A private or symmetric key.
     #[error("jwks has a private key; send only the public one")]
     Private,
-    /// No key for one of the algorithms.
+    /// It has no key for a supported algorithm.
     #[error("jwks has no key for ES256, EdDSA, PS256 or RS256: use P-256, Ed25519, or RSA with 2048 to 8192 bits")]
     Unusable,
 }
@@ -41,7 +41,7 @@ pub enum KeySetProblem {
 // === impl ClientKeySet ===
 
 impl ClientKeySet {
-    /// Reads a set. Keys of other kinds, and those for encryption, are left out.
+    /// Reads a set, leaving out keys of other kinds and keys for encryption.
     pub fn parse(set: &Value) -> Result<Self, KeySetProblem> {
         let keys = set.get("keys").and_then(Value::as_array).ok_or(KeySetProblem::Form)?;
         if !(1..=MAX_KEYS).contains(&keys.len()) || !keys.iter().all(Value::is_object) {
@@ -60,7 +60,7 @@ impl ClientKeySet {
         self.0.iter().any(|key| key.common.key_id.as_deref() == Some(kid))
     }
 
-    /// The keys that may have made a signature with this algorithm: those of this id, and those without one.
+    /// The keys that may have made a signature with this algorithm: keys with this id, and keys without an id.
     pub(super) fn verifying(&self, kid: Option<&str>, algorithm: Algorithm) -> impl Iterator<Item = DecodingKey> {
         let named = move |key: &&Jwk| match (kid, key.common.key_id.as_deref()) {
             (Some(kid), Some(own)) => kid == own,
@@ -71,7 +71,7 @@ impl ClientKeySet {
     }
 }
 
-/// The algorithm of this name, if assertions may have it: neither `none` nor one with a shared secret.
+/// The algorithm of this name, if assertions may use it: neither `none` nor one with a shared secret.
 pub(super) fn algorithm(name: &str) -> Option<Algorithm> {
     ALGORITHMS.into_iter().find(|(_, own)| *own == name).map(|(algorithm, _)| algorithm)
 }

@@ -1,9 +1,8 @@
-//! Clients by their id, wherever they come from: the table of those that registered, or the document that the id names
-//! (`OA-45`). Knows nothing of requests.
+//! Clients by their id, from either source: the table of registrations, or the document that the id names (`OA-45`).
 //!
-//! A document is read for strangers only where a person is about to look, at the authorization endpoint and for a device that
-//! waits, and is charged to them. The other endpoints serve clients that somebody consented to, so nobody else can make them
-//! read anything.
+//! A stranger's document is read only where a person is about to look, at the authorization endpoint and for a waiting
+//! device, and counts for that person. The other endpoints serve clients with a consent, so other callers cannot make
+//! them read anything.
 
 use std::time::Duration;
 
@@ -19,10 +18,10 @@ use crate::{
     storage::StoredDocument,
 };
 
-/// Time after which the store is told that a document was confirmed again.
+/// Interval for recording in the store that a document was confirmed again.
 const TOLD_EVERY: Duration = Duration::from_hours(1);
 
-/// Reason why a client cannot ask a person for anything. The text is for that person (`OA-53`).
+/// Why a client may not ask a person for anything. The text is for that person (`OA-53`).
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ClientRefusal {
     /// It never registered, its registration has expired, or the operator revoked it.
@@ -64,7 +63,6 @@ pub(super) enum ClientRefusal {
     NoEgress {
         /// The host of the document.
         host: String,
-        /// The reason.
         fault: EgressFault,
     },
     /// Too many documents were asked for from one network (N-44).
@@ -73,17 +71,16 @@ pub(super) enum ClientRefusal {
     /// Too many documents of one host were asked for, by all networks together (N-44).
     #[error("Too many different apps of {0} were tried at this gateway. Wait a minute, and try again.")]
     HostLimited(String, Duration),
-    /// The store failed.
     #[error(transparent)]
     Failed(#[from] OAuthError),
 }
 
-/// The client of an authorization request (`OA-63`). `from` caused what has to be read for it.
+/// The client of an authorization request (`OA-63`). Requests made to read it count for `from`.
 pub(super) async fn of_request(deps: &OAuthDeps, id: &ClientId, from: ClientIp) -> Result<Client, ClientRefusal> {
     find(deps, id, Some(from)).await
 }
 
-/// The client of a request that was checked before, and that a person is deciding about.
+/// The client of a checked request that a person is deciding about.
 pub(super) async fn of_waiting(deps: &OAuthDeps, id: &ClientId) -> Result<Client, ClientRefusal> {
     find(deps, id, None).await
 }
@@ -96,16 +93,15 @@ async fn find(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) -> Resu
     if let Some(client) = lookup().await? {
         return Ok(client);
     }
-    // an app that still has its id comes back (OA-43): a new registration it would not make by itself
+    // an app that still has its id comes back (OA-43): it would not register again by itself
     if deps.storage.client_expiry().revive(id, deps.now()).await.map_err(OAuthError::from)? {
         return lookup().await?.ok_or(ClientRefusal::Unknown);
     }
     Err(ClientRefusal::Unknown)
 }
 
-/// The client that presents something which rests on a consent: a code, a token. `None` if there can be no consent to
-/// it. If its document says something else than what was consented to, its grants are revoked before this returns
-/// (`OA-52`).
+/// The client presenting something based on a consent: a code, a token. `None` if it cannot have a consent. If its
+/// document has changed since the consent, its grants are revoked before this returns (`OA-52`).
 pub(super) async fn of_consent(deps: &OAuthDeps, id: &ClientId) -> Result<Option<Client>, OAuthError> {
     if !ClientUrl::is_meant(id.as_str()) {
         return Ok(deps.storage.clients().lookup(id).await?);
@@ -131,7 +127,7 @@ pub(super) async fn of_consent(deps: &OAuthDeps, id: &ClientId) -> Result<Option
     Ok(Some(client))
 }
 
-/// Keeps the client that somebody consents to, if it has a document.
+/// Keeps the client that gets a consent, if it has a document.
 pub(super) async fn keep(deps: &OAuthDeps, client: &Client) -> Result<(), OAuthError> {
     let Registrant::Document(consented) = &client.registrant else { return Ok(()) };
     let void = deps.storage.client_documents().keep(client, consented).await?;
@@ -141,7 +137,7 @@ pub(super) async fn keep(deps: &OAuthDeps, client: &Client) -> Result<(), OAuthE
     Ok(())
 }
 
-/// A client, as its document says now; without a `source`, or said within a day.
+/// A client, as its document describes it now; without a `source`, the description may be a day old.
 async fn described(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) -> Result<Client, ClientRefusal> {
     let documents = deps.client_documents.as_ref().ok_or(ClientRefusal::NoDocuments)?;
     let url = ClientUrl::parse(id.as_str()).ok_or(ClientRefusal::Malformed)?;
@@ -150,7 +146,7 @@ async fn described(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) ->
     if stored == StoredDocument::Revoked {
         return Err(ClientRefusal::Revoked(host()));
     }
-    // a client that somebody consented to is not locked out by strangers who try others of its host
+    // strangers who try others of its host cannot lock out a client with a consent
     let is_consented = matches!(stored, StoredDocument::Consented { .. });
     let found = match source {
         Some(from) => documents.read(&url, (!is_consented).then_some(from)).await,
@@ -175,10 +171,10 @@ async fn described(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) ->
     })
 }
 
-/// The log alone has the reason: strangers who could read it would learn of this network (`OA-53`).
+/// Only the log has the reason: it would tell strangers about this network (`OA-53`).
 fn refused(deps: &OAuthDeps, documents: &ClientDocuments, (client, problem): (&ClientId, &DocumentProblem)) {
     let reason = match problem {
-        // the same however long it takes
+        // the same text for any waiting time
         DocumentProblem::Unreadable(DocumentError::Limited(_)) => "too many documents were asked for".to_owned(),
         problem => problem.to_string(),
     };

@@ -1,5 +1,4 @@
-//! Administration of clients, for the command line, and those that the operator registers. Knows nothing of dynamic
-//! registration.
+//! Administration of clients, for the command line, and clients registered by the operator.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,19 +20,18 @@ use crate::{
 
 /// Life of a client without a consent, from its last registration (`OA-43`).
 const UNUSED_LIFETIME: Duration = Duration::from_hours(24);
-/// Life of a client without a live grant; after it also the time for which one without a consent is remembered.
+/// Life of a client without a live grant, and after that how long a client without a consent is remembered.
 const IDLE_LIFETIME: Duration = Duration::from_hours(90 * 24);
 
-/// A client for the operator to register: confidential in any case.
+/// A client registered by the operator, always confidential.
 #[derive(Debug, Clone)]
 pub struct OperatorClient {
     /// Name: 1 to 100 characters.
     pub name: String,
-    /// How it authenticates.
     pub keys: NewClientKeys,
     /// Redirect URIs, if people log in with it.
     pub redirect_uris: Vec<RedirectUri>,
-    /// Whether people are asked about it.
+    /// Whether to ask people about it.
     pub consent: ConsentRule,
     /// Its service account, if it has one.
     pub service: Option<ServiceAccount>,
@@ -44,15 +42,13 @@ pub struct OperatorClient {
 /// A service account to create.
 #[derive(Debug, Clone)]
 pub struct ServiceAccount {
-    /// Rights.
     pub rights: Rights,
-    /// Expiry.
     pub expires: Option<Timestamp>,
     /// Networks from which the client may use it.
     pub networks: AllowedNetworks,
 }
 
-/// How a client of the operator authenticates.
+/// Authentication of an operator's client.
 #[derive(Debug, Clone)]
 pub enum NewClientKeys {
     /// By a new secret, in the `Authorization` header or in the form.
@@ -65,7 +61,6 @@ pub enum NewClientKeys {
     Inline(String),
 }
 
-/// The registered clients.
 pub struct RegisteredClients {
     pub(super) keys: Arc<Keys>,
     pub(super) deps: OAuthDeps,
@@ -129,7 +124,7 @@ impl RegisteredClients {
         Ok(self.deps.storage.clients().list().await?)
     }
 
-    /// Expires clients that nobody uses (`OA-43`).
+    /// Expires unused clients (`OA-43`).
     pub(super) async fn expire(&self) -> Result<(), OAuthError> {
         let now = self.deps.now();
         let since =
@@ -143,12 +138,11 @@ impl RegisteredClients {
         Ok(self.deps.storage.client_expiry().prune().await?)
     }
 
-    /// One registered client.
     pub async fn find(&self, client: &ClientId) -> Result<Option<Client>, OAuthError> {
         Ok(self.deps.storage.clients().lookup(client).await?)
     }
 
-    /// Revoked clients, the last revoked first.
+    /// Revoked clients, last revoked first.
     pub async fn list_revoked(&self) -> Result<Vec<Client>, OAuthError> {
         Ok(self.deps.storage.clients().list_revoked().await?)
     }

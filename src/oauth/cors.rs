@@ -1,4 +1,4 @@
-//! CORS for browser-based clients (`OA-21` to `OA-24`): any origin, no credentials. Runs before authentication:
+//! CORS for browser-based clients (`OA-21` to `OA-24`): any origin, no credentials. Runs before authentication, since
 //! preflights carry no credentials, and error responses must be readable.
 
 use axum::{
@@ -9,11 +9,11 @@ use axum::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
-/// `*` does not cover `Authorization`, so each is named (Fetch, "CORS non-wildcard request-header name").
+/// `*` does not cover `Authorization`, so each header is named (Fetch, "CORS non-wildcard request-header name").
 const ALLOWED_HEADERS: &str = "Authorization, Content-Type, Accept, Cache-Control, If-None-Match, MCP-Protocol-Version, Mcp-Session-Id, Last-Event-ID, Mcp-Method, Mcp-Name";
-/// The beginning of the headers that mirror parameters.
+/// Prefix of the headers that mirror parameters.
 const PARAM: &str = "mcp-param-";
-/// Maximum number of headers of parameters in an answer.
+/// Maximum number of parameter headers in an answer.
 const MAX_PARAMS: usize = 64;
 const ALLOWED_METHODS: &str = "GET, POST, DELETE, OPTIONS";
 const EXPOSED_HEADERS: &str = "WWW-Authenticate, ETag, Mcp-Session-Id, MCP-Protocol-Version, Retry-After";
@@ -46,8 +46,8 @@ pub async fn around<F: Future<Output = Response>>(request: Request, handler: imp
     response
 }
 
-/// The headers that pages may send: those of MCP, and those of parameters that the page asks for, whose names servers choose
-/// (2026-07-28, transports).
+/// The headers that pages may send: the headers of MCP, and any parameter headers that the page asks for, since servers
+/// choose their names (2026-07-28, transports).
 fn allowed_headers(asked: &HeaderMap) -> HeaderValue {
     let asked = asked.get_all(header::ACCESS_CONTROL_REQUEST_HEADERS).iter().filter_map(|names| names.to_str().ok());
     let asked = asked.flat_map(|names| names.split(',')).filter_map(|name| HeaderName::try_from(name.trim()).ok());

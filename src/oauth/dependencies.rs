@@ -1,4 +1,4 @@
-//! Dependencies that all services of the authorization server share. Knows no service.
+//! Dependencies shared by all services of the authorization server.
 
 use std::sync::Arc;
 
@@ -18,17 +18,16 @@ pub(super) struct OAuthDeps {
     pub(super) random: Arc<dyn Random>,
     pub(super) settings: Arc<OAuthSettings>,
     pub(super) limits: Arc<RateLimits>,
-    /// Clients that a metadata document describes, if such are accepted.
+    /// Clients described by a metadata document, if these are accepted.
     pub(super) client_documents: Option<Arc<ClientDocuments>>,
 }
 
 impl OAuthDeps {
-    /// The present moment.
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// The operator, with the name of the operating system's user if a command runs.
+    /// The operator, with the name of the operating system's user if this is a command.
     pub(super) fn operator(&self) -> String {
         self.settings.operator.as_ref().map_or_else(|| "operator".to_owned(), |name| format!("operator {name}"))
     }

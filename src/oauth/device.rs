@@ -1,8 +1,8 @@
 //! Device authorization (RFC 8628; `OA-146`): a program without a browser shows a code, which its person enters on
-//! another machine. Knows nothing of pages and of tokens.
+//! another machine.
 //!
-//! Anybody may ask for codes, so requests are limited by network, and devices that wait are bounded. Only people who are
-//! logged in may try codes, and few.
+//! Anyone may ask for codes, so requests are limited by network, and waiting devices are bounded. Only logged-in people
+//! may try codes, and only a few.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -32,26 +32,25 @@ use crate::{
 pub(super) const INTERVAL: u64 = 5;
 /// Life of a code.
 const LIFETIME: Duration = Duration::from_mins(10);
-/// Characters of codes for people: no vowels, so no words, and none that look alike (RFC 8628 6.1).
+/// Characters of codes for people: no vowels, so no words, and no look-alikes (RFC 8628 6.1).
 const ALPHABET: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
 const CODE_LENGTH: usize = 8;
-/// Maximum length of `scope`, in bytes: it is stored for somebody who is not known.
+/// Maximum length of `scope`, in bytes: it is stored for a stranger.
 const LONGEST_SCOPE: usize = 2 * 1024;
 
-/// A code that a person enters, in upper case and without separators.
+/// A code entered by a person, in upper case and without separators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserCode(String);
 
-/// A device that waits, as shown to the logged-in person.
+/// A waiting device, as shown to the logged-in person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingDevice {
-    /// The code that it shows.
+    /// The code it shows.
     pub code: UserCode,
-    /// The client.
     pub client: Client,
     /// Source of its name.
     pub origin: ClientOrigin,
-    /// Endpoint that its tokens will open.
+    /// Endpoint that its tokens open.
     pub endpoint: Endpoint,
     /// The absolute URL of that endpoint.
     pub resource: String,
@@ -61,7 +60,7 @@ pub struct PendingDevice {
     pub grant_lifetime: Duration,
 }
 
-/// The decision about a device, as the store has it.
+/// The stored decision about a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceVerdict {
     /// Name of the client.
@@ -72,24 +71,22 @@ pub struct DeviceVerdict {
     pub at: Timestamp,
 }
 
-/// Reason why a code cannot be used.
+/// Why a code cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceRefusal {
     /// Wrong, expired, or decided.
     #[error("no device waits with this code")]
     Unknown,
-    /// The device asks for something that does not exist or that the key does not open.
+    /// The device requests something that does not exist or that the key does not open.
     #[error("the API key does not open what the device asks for")]
     NotAllowed,
     /// Too many wrong codes.
     #[error("too many wrong codes; try again in {} s", .0.as_secs())]
     Limited(Duration),
-    /// The store failed.
     #[error(transparent)]
     Unavailable(#[from] OAuthError),
 }
 
-/// Device authorizations.
 pub struct DeviceAuthorizations {
     deps: OAuthDeps,
     keys: Arc<Keys>,
@@ -180,7 +177,7 @@ impl DeviceAuthorizations {
             ClientRefusal::Failed(error) => DeviceRefusal::Unavailable(error),
             _ => DeviceRefusal::Unknown,
         })?;
-        // what the document says now is not what the device began with (OA-52)
+        // the document now differs from when the device began (OA-52)
         if client.registrant.document() != row.document {
             return Err(DeviceRefusal::Unknown);
         }
@@ -249,7 +246,7 @@ impl DeviceAuthorizations {
             return self.decided(code, form).await?.ok_or(DeviceRefusal::Unknown);
         };
         if let Some(network) = consented_first {
-            // OA-42: registrations that somebody consents to do not count
+            // OA-42: registrations that got a consent do not count
             self.registrations.give_back(&network, now);
         }
         self.deps.audit.record(GrantEvent::Approved {
@@ -277,19 +274,19 @@ impl DeviceAuthorizations {
         if !denied.map_err(OAuthError::from)? {
             return self.decided(code, form).await?.ok_or(DeviceRefusal::Unknown);
         }
-        // no is no, whatever has become of the client
+        // a refusal stands, even if the client has changed since
         let client_name = self.name_of(&row.client).await;
         self.deps.audit.record(GrantEvent::Denied { user: Some(holder.user.clone()), client: row.client.clone() });
         Ok(DeviceVerdict { client_name, is_approved: false, at })
     }
 
-    /// The name of a client; its id if it is gone.
+    /// The name of a client, or its id if it is gone.
     async fn name_of(&self, client: &ClientId) -> String {
         let found = client_lookup::of_waiting(&self.deps, client).await;
         found.map_or_else(|_| client.to_string(), |client| client.name)
     }
 
-    /// Finds a device. A try is charged before the look-up, and given back if the code is right.
+    /// Finds a device. A try is charged before the look-up, and refunded if the code is right.
     async fn find(&self, code: &UserCode, holder: &KeyHolder, from: IpAddr) -> Result<DeviceRow, DeviceRefusal> {
         let (now, network) = (self.deps.now(), ClientIp(from).network());
         self.wrong_of.take(&holder.key, now).map_err(DeviceRefusal::Limited)?;
@@ -330,7 +327,7 @@ impl DeviceAuthorizations {
 // === impl UserCode ===
 
 impl UserCode {
-    /// Reads what a person entered: in any case, with or without separators. `None` if it can be no code.
+    /// Reads the code a person entered: in any case, with or without separators. `None` if it cannot be a code.
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() > 4 * CODE_LENGTH {
             return None;

@@ -23,29 +23,18 @@ use crate::{
 /// Internal error; never shown to clients.
 #[derive(Debug, thiserror::Error)]
 pub enum OAuthError {
-    /// The store failed.
     #[error(transparent)]
     Storage(#[from] storage::StorageError),
     /// The master key file cannot be read or created.
     #[error("the master key file {path} cannot be read: {source}; make it readable by the gateway only")]
-    MasterKeyFile {
-        /// The file.
-        path: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The master key file that the configuration names cannot be read.
+    MasterKeyFile { path: String, source: std::io::Error },
+    /// The configured master key file cannot be read.
     #[error(
         "the master key file {path}, which `master_key_file` or LOCKKEEPER_MASTER_KEY_FILE names, cannot be read, and the gateway \
          does not create it; put the key that belongs to the database there, or remove the setting: {source}"
     )]
-    NamedMasterKey {
-        /// The file.
-        path: String,
-        /// The reason.
-        source: std::io::Error,
-    },
-    /// The master key file that the configuration names has no key.
+    NamedMasterKey { path: String, source: std::io::Error },
+    /// The configured master key file has no key.
     #[error(
         "the master key file {0}, which `master_key_file` or LOCKKEEPER_MASTER_KEY_FILE names, does not have 32 bytes in base64url \
          without padding; put the key that belongs to the database there"
@@ -81,7 +70,7 @@ pub enum OAuthError {
     /// A stored authorization request cannot be read.
     #[error("a stored authorization request cannot be read")]
     Transaction,
-    /// A key would be bound to networks, and whoever is in a private network can name any client address.
+    /// A key would be bound to networks, and any machine in a private network can claim any client address.
     #[error(
         "keys cannot be bound to networks while `trusted_proxies` is \"private\": whoever is in a private network can name any \
          address as its own"
@@ -107,7 +96,7 @@ pub enum ErrorResponse {
     /// `unauthorized_client`: the client did not register for this grant type.
     #[error("the client may not use this grant type")]
     UnauthorizedClient,
-    /// `unsupported_grant_type`.
+    /// `unsupported_grant_type`: the server lacks this grant type.
     #[error("this grant type is not supported; the metadata of the server name those that are")]
     UnsupportedGrantType,
     /// `authorization_pending` (RFC 8628 3.5): the person has not decided yet.
@@ -116,7 +105,7 @@ pub enum ErrorResponse {
     /// `slow_down` (RFC 8628 3.5): the poll came too early.
     #[error("the poll came too early; wait 5 seconds longer from now on")]
     SlowDown,
-    /// `expired_token` (RFC 8628 3.5): nobody decided in time.
+    /// `expired_token` (RFC 8628 3.5): no decision in time.
     #[error("the device code has expired; ask for another one")]
     ExpiredToken,
     /// `access_denied` (RFC 8628 3.5).
@@ -125,16 +114,16 @@ pub enum ErrorResponse {
     /// `invalid_scope`: a scope is malformed or wider than what was granted.
     #[error("a scope is malformed or was not granted")]
     InvalidScope,
-    /// `invalid_target`: the resource is not the one that was authorized.
+    /// `invalid_target`: the authorized resource is another.
     #[error("the resource is not the one that was authorized")]
     InvalidTarget,
     /// An error of RFC 6749 4.1.2.1 in a pushed request (RFC 9126 2.3).
     #[error("{1}")]
     AuthorizationRequest(&'static str, String),
-    /// `invalid_redirect_uri` (RFC 7591).
+    /// `invalid_redirect_uri` (RFC 7591 3.2.2).
     #[error("{0}")]
     InvalidRedirectUri(String),
-    /// `invalid_client_metadata` (RFC 7591).
+    /// `invalid_client_metadata` (RFC 7591 3.2.2).
     #[error("{0}")]
     InvalidClientMetadata(String),
     /// The form is longer than this number of bytes (`OA-30`); RFC 6749 has no code for it.
@@ -149,16 +138,14 @@ pub enum ErrorResponse {
     /// RFC 6750 3.1: registration needs an initial access token (RFC 7591 3).
     #[error("registration needs an initial access token, which the operator gives: send it as a bearer token")]
     InitialAccessToken(InitialAccessProblem),
-    /// Registration is off.
     #[error("dynamic registration is off; ask the operator")]
     RegistrationOff,
-    /// Registration is for clients that are answered elsewhere (`OA-44`).
+    /// Registration is for clients with other redirect URIs (`OA-44`).
     #[error("clients of these redirect URIs may not register here; ask the operator to list their hosts")]
     RegistrationNotListed,
     /// The operator revoked a client with the same registration.
     #[error("the operator revoked this client; ask the operator to restore it")]
     ClientRevoked,
-    /// Internal error.
     #[error("the gateway failed; try again")]
     Internal(#[from] OAuthError),
 }
@@ -166,13 +153,11 @@ pub enum ErrorResponse {
 /// Client authentication scheme of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// `Authorization` header.
     Basic,
-    /// Form, or none.
     Form,
 }
 
-/// What is wrong with the token of a registration.
+/// The fault of a registration's token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InitialAccessProblem {
     /// There is no bearer token.
@@ -189,7 +174,7 @@ impl OAuthError {
         matches!(self, Self::Storage(error) if error.is_busy())
     }
 
-    /// True if the configuration is wrong: a start with the same one cannot succeed.
+    /// True if the configuration is wrong: a start with the same configuration cannot succeed.
     pub const fn is_of_configuration(&self) -> bool {
         matches!(
             self,
@@ -214,7 +199,7 @@ impl ErrorResponse {
         let bad = StatusCode::BAD_REQUEST;
         match self {
             Self::InvalidRequest(_) => (bad, "invalid_request"),
-            // 401 even for an unknown client: clients register again on it (OA-81)
+            // 401 even for an unknown client, which makes clients register again (OA-81)
             Self::InvalidClient(..) => (StatusCode::UNAUTHORIZED, "invalid_client"),
             Self::InvalidGrant(_) => (bad, "invalid_grant"),
             Self::UnauthorizedClient => (bad, "unauthorized_client"),
@@ -240,7 +225,8 @@ impl ErrorResponse {
     }
 }
 
-/// A refusal with the reason that the response omits, without secrets; an extension of the response until it is recorded.
+/// A refusal with the reason that the response omits, without secrets. An extension of the response until it is
+/// recorded.
 #[derive(Debug, Clone)]
 pub(super) struct RefusedRequest {
     error: &'static str,
@@ -248,7 +234,7 @@ pub(super) struct RefusedRequest {
 }
 
 impl RefusedRequest {
-    /// The refusal; `None` for a failure of the gateway, which is logged, and for a device that waits.
+    /// The refusal; `None` for a failure of the gateway, which is logged, and for a waiting device.
     fn of(response: &ErrorResponse) -> Option<Self> {
         let (_, error) = response.code();
         let reason = match response {

@@ -1,5 +1,4 @@
-//! Parameters in `application/x-www-form-urlencoded`, of a query or a body (`OA-30`, `OA-80`). Knows nothing of their
-//! meaning.
+//! Parameters in `application/x-www-form-urlencoded`, of a query or a body (`OA-30`, `OA-80`).
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -29,7 +28,7 @@ impl Params {
         Some(Self(params))
     }
 
-    /// The value of a parameter that may occur once.
+    /// The value of a parameter that may occur only once.
     pub fn get(&self, name: &'static str) -> Result<Option<&str>, Repeated> {
         match self.all(name) {
             [] => Ok(None),

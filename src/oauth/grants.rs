@@ -1,4 +1,4 @@
-//! Administration of grants, for the account page and the command line. Knows nothing of tokens.
+//! Administration of grants, for the account page and the command line.
 
 use std::sync::Arc;
 
@@ -18,9 +18,8 @@ use crate::{
 /// A grant with the names that people know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrantView {
-    /// The grant.
     pub grant: Grant,
-    /// Name that the client claims.
+    /// Name claimed by the client.
     pub client_name: String,
     /// Name of the API key behind the grant.
     pub key_name: String,
@@ -30,7 +29,6 @@ pub struct GrantView {
     pub redirect: Option<RedirectTarget>,
 }
 
-/// The grants.
 pub struct Grants {
     pub(super) deps: OAuthDeps,
     pub(super) revocations: Arc<Revocations>,
@@ -46,7 +44,7 @@ impl Grants {
         Ok(listed.into_iter().map(|listed| GrantView::new(listed, &groups)).collect())
     }
 
-    /// The live grants of everybody, newest first.
+    /// The live grants of all users, newest first.
     pub async fn list(&self) -> Result<Vec<GrantView>, OAuthError> {
         let listed = self.deps.storage.grants().list(None, self.deps.now()).await?;
         let groups = self.deps.settings.backends.groups();
@@ -70,7 +68,7 @@ impl Grants {
         self.end(grant, user, Revoker::Operator).await
     }
 
-    /// Ends a grant, and notes it. Returns false, without a note, if it has ended before.
+    /// Ends a grant, and notes it. Returns false, without a note, if it had already ended.
     async fn end(&self, grant: &GrantId, user: &UserId, by: Revoker) -> Result<bool, OAuthError> {
         let is_ended = self.revocations.end_grant(grant).await?;
         if is_ended {
@@ -80,7 +78,7 @@ impl Grants {
     }
 
     /// Revokes a grant of the holder's user if it allows no more than the holder's key. Returns false if there is no
-    /// such grant; one that is revoked already stays so.
+    /// such grant; a revoked grant stays revoked.
     pub async fn revoke_within(&self, holder: &KeyHolder, grant: &GrantId) -> Result<bool, OAuthError> {
         let Some(found) = self.deps.storage.grants().lookup(grant).await? else { return Ok(false) };
         let Some((key, _)) = self.deps.storage.keys().lookup(&found.key).await? else { return Ok(false) };
@@ -88,7 +86,7 @@ impl Grants {
         if !holder.subject().covers(AccessSubject { user: &found.user, rights: &rights }) {
             return Ok(false);
         }
-        // another press of the button may do so at the same moment
+        // another press of the button may do so at the same time
         self.end(grant, &holder.user, Revoker::Holder(holder.key.clone())).await?;
         Ok(true)
     }
@@ -121,7 +119,7 @@ impl Grants {
 // === impl GrantView ===
 
 impl GrantView {
-    /// The holder of its tokens as a subject.
+    /// The holder of its tokens, as a subject.
     const fn subject(&self) -> AccessSubject<'_> {
         AccessSubject { user: &self.grant.user, rights: &self.rights }
     }

@@ -1,5 +1,4 @@
-//! Initial access tokens (RFC 7591 3; `OA-44`): with one, a client may register at a gateway that takes no others. Knows
-//! nothing of registrations.
+//! Initial access tokens (RFC 7591 3; `OA-44`): with such a token, a client may register at a gateway closed to others.
 
 use std::time::Duration;
 
@@ -23,23 +22,22 @@ const ID_LENGTH: usize = 10;
 pub struct NewInitialAccessToken {
     /// Name: 1 to 100 characters.
     pub name: String,
-    /// End.
     pub expires: Timestamp,
-    /// How many clients may register with it.
+    /// Number of clients that may register with it.
     pub uses: u32,
 }
 
 /// The initial access tokens.
 pub struct InitialAccessTokens {
     deps: OAuthDeps,
-    /// Wrong ones, by network.
+    /// Wrong tokens, by network.
     wrong: RateLimit,
 }
 
 // === impl InitialAccessTokens ===
 
 impl InitialAccessTokens {
-    /// One network may send 10 wrong tokens in 15 minutes; a right one passes in any case.
+    /// One network may send 10 wrong tokens in 15 minutes; a right one always passes.
     pub(super) fn new(deps: OAuthDeps) -> Self {
         let wrong = deps.limits.limit("wrong initial access tokens", 10, Duration::from_secs(90));
         Self { deps, wrong }
@@ -100,7 +98,7 @@ impl InitialAccessTokens {
         Err(ErrorResponse::InitialAccessToken(InitialAccessProblem::Invalid))
     }
 
-    /// Gives back a use with which no client was added.
+    /// Gives back a use that did not add a client.
     pub(super) async fn give_back(&self, id: &InitialAccessTokenId) -> Result<(), OAuthError> {
         Ok(self.deps.storage.initial_access_tokens().give_back(id).await?)
     }

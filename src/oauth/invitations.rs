@@ -1,8 +1,7 @@
-//! Invitations (`OA-155`, `OA-156`): links that make a key once, and rules that let an address in at a login provider. Knows
-//! nothing of pages and providers.
+//! Invitations (`OA-155`, `OA-156`): links that make a key once, and rules that let an address in at a login provider.
 //!
-//! A link is a secret, of which the store has a digest. Whoever takes it gets the key once; the form that took it gets the same
-//! key for ten minutes, since it is kept under a key derived from that form's token, which is not stored.
+//! A link is a secret, and the store has its digest. Accepting it gives the key once; the form that accepted it can
+//! show the same key for ten minutes, since it is kept under a key derived from that form's token, which is not stored.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -25,7 +24,7 @@ use crate::{
 const ID_LENGTH: usize = 10;
 /// Life of the link of a first start.
 const FIRST_LIFE: Duration = Duration::from_hours(3 * 24);
-/// Time for which the form that took a link gets its key once more.
+/// For this long, the form that accepted a link gets its key again.
 const SEEN_AGAIN: Duration = Duration::from_mins(10);
 /// Purpose of the key that seals a new key.
 const OUTCOME: &str = "lockkeeper invitation outcome v1";
@@ -33,7 +32,6 @@ const OUTCOME: &str = "lockkeeper invitation outcome v1";
 /// An invitation to make.
 #[derive(Debug, Clone)]
 pub struct NewInvitation {
-    /// Offer.
     pub offer: InvitationOffer,
     /// Rights that it gives.
     pub rights: Rights,
@@ -41,7 +39,7 @@ pub struct NewInvitation {
     pub inviter: Option<UserId>,
 }
 
-/// A link that a browser sends to take it.
+/// The browser's request to accept a link.
 #[derive(Debug, Clone, Copy)]
 pub struct InvitationRequest<'a> {
     /// Its secret.
@@ -52,30 +50,27 @@ pub struct InvitationRequest<'a> {
     pub from: IpAddr,
 }
 
-/// A link that was taken.
+/// An accepted link.
 #[derive(Debug)]
 pub struct AcceptedInvitation {
     /// The holder of the key.
     pub holder: KeyHolder,
-    /// The key.
     pub key: Secret,
 }
 
 /// Refusal of a link.
 #[derive(Debug, thiserror::Error)]
 pub enum InvitationRefusal {
-    /// Unknown, used, expired or revoked, after too many such links or not: the pages never say which.
+    /// Unknown, used, expired or revoked, even after too many such links: the pages never say which.
     #[error("the link cannot be used")]
     Unusable {
-        /// Time until the network may send another one, if it has sent too many.
+        /// Time until the network may send another, if it has sent too many.
         retry_after: Option<Duration>,
     },
-    /// The store failed.
     #[error(transparent)]
     Unavailable(#[from] OAuthError),
 }
 
-/// Invitations.
 pub struct Invitations {
     pub(super) keys: Arc<Keys>,
 }
@@ -115,7 +110,8 @@ impl Invitations {
         NewInvitation { offer: InvitationOffer::Link(link), rights, inviter: None }
     }
 
-    /// Makes the invitation of the owner if there was never a key, and no such invitation waits; returns the secret of its link.
+    /// Makes the owner's invitation if there was never a key and no such invitation is open; returns the secret of its
+    /// link.
     pub async fn first(&self) -> Result<Option<Secret>, OAuthError> {
         let secret = opaque::mint_invitation(&*self.keys.deps.random);
         let invitation = self.invitation(self.of_owner(FIRST_LIFE));
@@ -131,7 +127,7 @@ impl Invitations {
         Ok(self.keys.deps.storage.invitations().list().await?)
     }
 
-    /// Revokes a link that waits, or a rule: the account that it let in is logged out. Returns false if there is none.
+    /// Revokes a waiting link, or a rule, which logs out the account that it let in. Returns false if there is none.
     pub async fn revoke(&self, id: &InvitationId) -> Result<bool, OAuthError> {
         let revoked = self.keys.deps.storage.invitations().revoke(id, self.keys.deps.now()).await?;
         let is_revoked = revoked.is_some();
@@ -142,7 +138,7 @@ impl Invitations {
         Ok(is_revoked)
     }
 
-    /// The invitation of a link that can be used. Any other counts as a wrong key of the network.
+    /// The invitation of a usable link. Any other link counts as a wrong key of the network.
     pub async fn find(&self, link: &Secret, from: IpAddr) -> Result<Invitation, InvitationRefusal> {
         let now = self.keys.deps.now();
         let found = match digest(link) {
@@ -160,7 +156,7 @@ impl Invitations {
             .is_some_and(|found| matches!(found.offer, InvitationOffer::Link(link) if link.key.as_ref() == Some(key))))
     }
 
-    /// Takes a link: makes its key. The same form gets the same key for ten minutes.
+    /// Accepts a link and makes its key. The same form gets the same key for ten minutes.
     pub async fn accept(&self, request: InvitationRequest<'_>) -> Result<AcceptedInvitation, InvitationRefusal> {
         let Some(digest) = digest(request.link) else { return Err(self.unusable(request.from)) };
         let (deps, now) = (&self.keys.deps, self.keys.deps.now());
@@ -201,7 +197,7 @@ impl Invitations {
         Ok(AcceptedInvitation { holder: key.into(), key: text })
     }
 
-    /// The key of a link that this form has taken a moment ago; `None` if it has not.
+    /// The key of a link that this form accepted a moment ago, if it did.
     pub async fn again(&self, request: InvitationRequest<'_>) -> Result<Option<AcceptedInvitation>, OAuthError> {
         let Some(digest) = digest(request.link) else { return Ok(None) };
         let since = self.now() - SEEN_AGAIN;
@@ -215,7 +211,7 @@ impl Invitations {
         Ok(holder.map(|holder| AcceptedInvitation { holder, key: Secret::new(text) }))
     }
 
-    /// The same after a link was found to be used.
+    /// The same, once a link turns out to be used.
     async fn taken_before(&self, request: InvitationRequest<'_>) -> Result<AcceptedInvitation, InvitationRefusal> {
         self.again(request).await?.ok_or_else(|| self.unusable(request.from))
     }
@@ -246,7 +242,7 @@ impl Invitations {
     }
 }
 
-/// A rule for this address at a provider: one `@`, in lower case. `None` if it is no address.
+/// A rule for this address at a provider: one `@`, in lower case. `None` if it is not an address.
 pub fn rule(issuer: &str, email: &str) -> Option<InvitationRule> {
     let email = email.trim().to_lowercase();
     let (local, domain) = email.split_once('@')?;

@@ -1,5 +1,4 @@
-//! Changes of keys and accounts: in place (`OA-156`), and by another key that takes their place (`OA-134`). Knows nothing of commands
-//! and of how logins find rights.
+//! Changes of keys and accounts: in place (`OA-156`), and by replacement with another key (`OA-134`).
 
 use std::collections::BTreeMap;
 
@@ -11,12 +10,12 @@ use crate::{
     support::Secret,
 };
 
-/// Notice of the migration about keys that share a user.
+/// Notice left by the migration about keys that share a user.
 const SHARED_USERS: &str = "notice: shared users";
 
 impl Keys {
-    /// Changes a key, and with it the other one of a rotation. What has more than it allows now ends within a second, running
-    /// calls included. Returns the keys that changed.
+    /// Changes a key, and with it the other key of a rotation. Anything with more rights than it now allows ends within
+    /// a second, including running calls. Returns the keys that changed.
     pub async fn change(&self, key: &KeyId, change: &KeyChange) -> Result<Vec<ChangedKey>, OAuthError> {
         let by = self.deps.operator();
         let changed = self.deps.storage.keys().change(key, change, &format!("the {by}"), self.deps.now()).await?;
@@ -27,12 +26,13 @@ impl Keys {
         Ok(changed)
     }
 
-    /// Replaces the rights of one key or account; its tokens have them at once. What had more ends. Returns false if they stay.
+    /// Replaces the rights of one key or account; its tokens have them at once. Anything with more rights ends. Returns
+    /// false if the rights stay the same.
     pub async fn set_rights(&self, key: &KeyId, rights: &Rights) -> Result<bool, OAuthError> {
         self.set_rights_of(key, rights, &self.deps.operator()).await
     }
 
-    /// The same for rights that are from somebody else.
+    /// The same for rights given by another user.
     pub(super) async fn set_rights_of(&self, key: &KeyId, rights: &Rights, by: &str) -> Result<bool, OAuthError> {
         let changed = self.deps.storage.keys().set_rights(key, rights, by, self.deps.now()).await?;
         if changed {
@@ -75,8 +75,8 @@ impl Keys {
         Ok(Some((key, text)))
     }
 
-    /// Users with more than one live key, with the number of keys, right after the migration that makes a key its own
-    /// user: before it, keys without a user name all belonged to the owner. Later calls return nothing.
+    /// Users with more than one live key, with the number of keys, right after the migration that makes each key its
+    /// own user: before, all keys without a user name belonged to the owner. Later calls return nothing.
     pub async fn take_shared_users(&self) -> Result<Vec<(UserId, usize)>, OAuthError> {
         if !self.deps.storage.gateway_values().take_notice(SHARED_USERS).await? {
             return Ok(Vec::new());

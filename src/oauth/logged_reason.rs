@@ -1,5 +1,5 @@
 //! Reasons for refusing a client, a code or a refresh token: for the log only, since the response must not reveal them
-//! (RFC 6749 5.2). Knows nothing of HTTP. No reason holds a secret.
+//! (RFC 6749 5.2). No reason holds a secret.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ pub enum ClientProblem {
     /// `client_assertion_type` is missing or unknown.
     #[error("a client sent an assertion of another type than jwt-bearer")]
     AssertionType,
-    /// It has no secret, where it needs one.
+    /// It has no secret where one is needed.
     #[error("client {0} has no secret to prove who it is")]
     Public(ClientId),
 }
@@ -51,16 +51,15 @@ pub enum GrantProblem {
     /// Unknown code: it never existed, or was deleted an hour after it expired.
     #[error("client {0} sent a code that does not exist or expired more than an hour ago")]
     UnknownCode(ClientId),
-    /// The code expired.
     #[error("the code of grant {0} expired before it was redeemed")]
     CodeExpired(GrantId),
     /// The code was redeemed before.
     #[error("the code of grant {0} was redeemed before; the grant is revoked")]
     CodeReplayed(GrantId),
-    /// The code was redeemed some seconds before, and its client tries again.
+    /// The code was redeemed some seconds before, and its client is retrying.
     #[error("the code of grant {0} was redeemed some seconds before; the grant stays")]
     CodeRepeated(GrantId),
-    /// `redirect_uri` is not the one of the authorization request.
+    /// `redirect_uri` differs from the authorization request.
     #[error("redirect_uri is not the one that grant {0} was authorized with")]
     RedirectUri(GrantId),
     /// PKCE: there is no `code_verifier`.
@@ -81,7 +80,6 @@ pub enum GrantProblem {
     /// The refresh token was replaced, and its successor was used.
     #[error("a refresh token of grant {0} was used again after its successor; the grant is revoked")]
     TokenReused(GrantId),
-    /// Unknown device code.
     #[error("client {0} sent a device code that does not exist, or that belongs to another client")]
     UnknownDevice(ClientId),
     /// A device code that was redeemed before.
@@ -96,7 +94,6 @@ pub enum GrantProblem {
     /// Presented by another client.
     #[error("client {presented_by} sent a code or refresh token of grant {grant}, which belongs to another client")]
     ForeignClient {
-        /// The grant.
         grant: GrantId,
         /// The client that presented it.
         presented_by: ClientId,
@@ -104,7 +101,6 @@ pub enum GrantProblem {
     /// The grant was revoked: by a person, by the client, or after reuse of a token.
     #[error("grant {0} was revoked")]
     GrantRevoked(GrantId),
-    /// The grant expired.
     #[error("grant {0} has expired (refresh_absolute)")]
     GrantExpired(GrantId),
     /// The API key behind the grant was revoked or has expired.
@@ -115,14 +111,14 @@ pub enum GrantProblem {
     Elsewhere(GrantId),
 }
 
-/// A client id from an unknown client, if it can be logged: unchecked input may hold a secret.
+/// An unknown client's id, if it may be logged: unchecked input may hold a secret.
 #[derive(Debug)]
 pub struct NamedClient(Option<ClientId>);
 
 // === impl NamedClient ===
 
 impl NamedClient {
-    /// Keeps the id if it has the form of this gateway's client ids.
+    /// Keeps the id if it looks like one of this gateway's client ids.
     pub fn new(name: &str) -> Self {
         let fits =
             name.len() == super::opaque::CLIENT_ID_LENGTH && name.bytes().all(|byte| byte.is_ascii_alphanumeric());

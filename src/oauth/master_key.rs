@@ -1,7 +1,7 @@
-//! The master key, and secrets encrypted under it in the store. Knows nothing of what the secrets are for.
+//! The master key, and secrets encrypted under it in the store.
 //!
-//! The master key is never in the database: it is a file beside it, or configured, so a copy of the database alone
-//! reveals no secret.
+//! The master key is never in the database: it is in a file next to it, or configured, so a copy of the database by
+//! itself reveals no secret.
 
 mod current;
 mod key_file;

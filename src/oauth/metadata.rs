@@ -1,4 +1,4 @@
-//! The discovery documents (RFC 8414, RFC 9728, OpenID Connect Discovery). Knows nothing of HTTP.
+//! The discovery documents (RFC 8414, RFC 9728, OpenID Connect Discovery).
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! Settings of the authorization server. Knows nothing of file formats.
+//! Settings of the authorization server.
 
 use std::path::PathBuf;
 
@@ -20,25 +20,25 @@ pub struct OAuthSettings {
     pub backends: BackendNames,
     /// Source of the master key.
     pub master_key: MasterKeySource,
-    /// True if private networks are trusted to name any client address, so that keys cannot be bound to networks.
+    /// True if private networks are trusted to claim any client address, so that keys cannot be bound to networks.
     pub private_proxies: bool,
-    /// Requests to what clients name; `None` if the gateway can make none.
+    /// Requests to URLs named by clients; `None` if the gateway cannot make any.
     pub fetcher: Option<Fetcher>,
-    /// Hosts of the documents of well-known clients. If none of them can be reached, it is this gateway that reaches
-    /// nothing (`OA-149`).
+    /// Hosts of well-known clients' documents. If none can be reached, the gateway's own network is at fault
+    /// (`OA-149`).
     pub document_hosts: Vec<String>,
-    /// Verifies identity assertions; `None` if no provider's are accepted (`OA-145`).
+    /// Verifies identity assertions; `None` if no provider's assertions are accepted (`OA-145`).
     pub assertions: Option<AssertionVerifier>,
-    /// The user of the operating system who runs a command; `None` for the gateway itself.
+    /// The operating system's user who runs a command; `None` for the gateway itself.
     pub operator: Option<String>,
 }
 
 /// Source of the 256-bit key that encrypts secrets in the database.
 #[derive(Debug, Clone)]
 pub enum MasterKeySource {
-    /// A file beside the database; created with mode 0600 if missing.
+    /// A file next to the database; created with mode 0600 if missing.
     File(PathBuf),
-    /// A file that something else provides; only read.
+    /// A file provided by the operator; only read.
     Named(PathBuf),
     /// Configured: 32 bytes in base64url without padding.
     Given(Secret),
@@ -47,24 +47,24 @@ pub enum MasterKeySource {
 }
 
 impl OAuthSettings {
-    /// True if clients may be described by metadata documents (`OA-11`).
+    /// True if metadata documents may describe clients (`OA-11`).
     pub fn reads_client_documents(&self) -> bool {
         self.fetcher.is_some() && self.policy.get().client_documents.trust != DocumentTrust::Off
     }
 
-    /// The grant types that are offered.
+    /// The offered grant types.
     pub(super) fn grant_types(&self) -> impl Iterator<Item = GrantType> {
         GrantType::ALL.into_iter().filter(|offered| *offered != GrantType::JwtBearer || self.assertions.is_some())
     }
 
-    /// Where what clients name may be: public addresses; also this machine, while the gateway itself is reached only there
-    /// (`OA-47`).
+    /// The allowed destinations for URLs named by clients: public addresses, and this machine while the gateway itself
+    /// is reachable only there (`OA-47`).
     pub(super) fn reach(&self) -> Reach {
         let is_local = url::Url::parse(&self.issuer).is_ok_and(|issuer| issuer.scheme() == "http");
         Reach { ports: Ports::Https, exceptions: is_local.then_some(Exception::Loopback).into_iter().collect() }
     }
 
-    /// Those of the gateway at `issuer`, with the default policy; a trailing slash is removed.
+    /// Settings of the gateway at `issuer`, with the default policy; a trailing slash is removed.
     pub fn new(issuer: impl Into<String>) -> Self {
         let mut issuer = issuer.into();
         issuer.truncate(issuer.trim_end_matches('/').len());

@@ -1,4 +1,4 @@
-//! Text form of opaque secrets: API keys, codes, refresh tokens (`OA-103`, `OA-125`). Knows nothing of what they open.
+//! Text form of opaque secrets: API keys, codes, refresh tokens (`OA-103`, `OA-125`).
 //!
 //! A base62 body of 43 characters holds 256 bits. The checksum lets scanners find leaks, and lets the gateway refuse
 //! malformed input without a look-up.

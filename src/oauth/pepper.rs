@@ -1,5 +1,4 @@
-//! The HMAC key for API keys and networks, so that a copy of the database alone does not reveal them. Knows nothing of
-//! what is hashed.
+//! The HMAC key for API keys and networks, so that a copy of the database by itself does not reveal them.
 
 use zeroize::Zeroizing;
 

@@ -1,4 +1,4 @@
-//! PKCE (RFC 7636), S256 only. Knows nothing of clients, storage or HTTP.
+//! PKCE (RFC 7636), S256 only.
 
 use subtle::ConstantTimeEq as _;
 

@@ -1,4 +1,4 @@
-//! Endpoint and scopes of a request (`OA-65` to `OA-67`, `OA-112`). Knows nothing of requests.
+//! Endpoint and scopes of a request (`OA-65` to `OA-67`, `OA-112`).
 
 use url::Url;
 
@@ -10,12 +10,11 @@ use crate::model::{BackendId, Binding, ConcealBackends, Endpoint, Scope, Scopes,
 #[error("the resource is not an endpoint of this gateway; use the URL from the client's configuration")]
 pub struct UnknownResource;
 
-/// What strangers may learn of an endpoint.
+/// Facts about an endpoint that strangers may learn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StrangerVerdict {
-    /// Nothing: it is answered like every other one, whether it exists or not.
+    /// Nothing: an existing endpoint looks the same as a missing one.
     Concealed,
-    /// It exists.
     Exists,
     /// It does not exist.
     Unknown,
@@ -46,14 +45,14 @@ impl OAuthSettings {
         if named.as_ref().is_none_or(|endpoint| self.knows(endpoint)) { Ok(named) } else { Err(UnknownResource) }
     }
 
-    /// The same before the login, when a backend that does not exist may look like one that does (`OA-6`).
+    /// The same before the login, when a missing backend may look like an existing one (`OA-6`).
     pub fn endpoint_for_strangers(&self, resources: &[String]) -> Result<Option<Endpoint>, UnknownResource> {
         let named = self.named_endpoint(resources)?;
         let is_unknown = |endpoint: &Endpoint| self.verdict_for_strangers(endpoint) == StrangerVerdict::Unknown;
         if named.as_ref().is_some_and(is_unknown) { Err(UnknownResource) } else { Ok(named) }
     }
 
-    /// The same, whether it exists or not.
+    /// The same, even for a missing one.
     fn named_endpoint(&self, resources: &[String]) -> Result<Option<Endpoint>, UnknownResource> {
         let resource = match resources {
             [] => return Ok(None),
@@ -64,7 +63,7 @@ impl OAuthSettings {
         if resource.contains('#') || !url.username().is_empty() || url.password().is_some() {
             return Err(UnknownResource);
         }
-        // the parser lowers scheme and host and elides default ports, which is all that may differ
+        // the parser lowers scheme and host and elides default ports: no other difference is allowed
         let issuer = Url::parse(&self.issuer).map_err(|_| UnknownResource)?;
         let path = url.as_str().strip_prefix(issuer.as_str().trim_end_matches('/')).ok_or(UnknownResource)?;
         match path {
@@ -73,7 +72,7 @@ impl OAuthSettings {
         }
     }
 
-    /// The verdict on an endpoint for those who have not logged in (`OA-6`).
+    /// The verdict on an endpoint for people who have not logged in (`OA-6`).
     pub fn verdict_for_strangers(&self, endpoint: &Endpoint) -> StrangerVerdict {
         match self.policy.get().conceal_servers {
             _ if endpoint.target == Target::Merged => StrangerVerdict::Exists,
@@ -88,8 +87,8 @@ impl OAuthSettings {
         self.backends.have(&endpoint.target)
     }
 
-    /// Endpoint of a request without `resource`: the one backend or group of all its scopes, else the merged endpoint (`OA-66`).
-    /// Every token has an audience.
+    /// Endpoint of a request without `resource`: the single backend or group of all its scopes, else the merged
+    /// endpoint (`OA-66`). Every token has an audience.
     pub fn inferred_endpoint(&self, scopes: &Scopes) -> Endpoint {
         let mut backends = scopes.iter().map(backend_of);
         let Some(Some(first)) = backends.next() else { return Endpoint::MERGED };
@@ -98,7 +97,7 @@ impl OAuthSettings {
         if alone && self.knows(&endpoint) { endpoint } else { Endpoint::MERGED }
     }
 
-    /// Endpoint and scopes that exist, of those that a request names; `None` if it names a backend that does not exist.
+    /// The existing endpoint and scopes among the named ones; `None` if the named backend does not exist.
     pub fn resolve(&self, named: Option<&Endpoint>, asked: &Scopes) -> Option<(Endpoint, Scopes)> {
         let endpoint = match named {
             Some(named) => Some(named.clone()).filter(|named| self.knows(named))?,
@@ -108,8 +107,8 @@ impl OAuthSettings {
         Some((endpoint, scopes))
     }
 
-    /// Scopes that a request for `asked` may get at `endpoint`: without those of other backends and groups, and the
-    /// baseline if none is left (`OA-67`).
+    /// Scopes that a request for `asked` may get at `endpoint`: without the scopes of other backends and groups, and
+    /// the baseline if none is left (`OA-67`).
     pub fn scopes_at(&self, endpoint: &Endpoint, asked: &Scopes) -> Scopes {
         let fits = |scope: &&Scope| match (backend_of(scope), &endpoint.target) {
             (None, _) => true,

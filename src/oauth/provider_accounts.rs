@@ -1,5 +1,5 @@
-//! Accounts of people whom an OpenID provider vouches for: made at the first login, with the rights of each login, confirmed by
-//! each, and their logout (`UP-13`, `UP-14`, `UP-31`). Knows nothing of providers and of their tokens.
+//! Accounts of people verified by an OpenID provider: created at the first login, updated and confirmed by each login,
+//! and their logout (`UP-13`, `UP-14`, `UP-31`).
 
 use std::time::Duration;
 
@@ -13,34 +13,33 @@ use crate::{
     support::Timestamp,
 };
 
-/// Maximum number of accounts that end in one round because nobody has confirmed them.
+/// Maximum number of unconfirmed accounts that end in one round.
 const ENDED_AT_ONCE: u32 = 64;
 
-/// The email address of a person, as far as the provider says it.
+/// The email address of a person, according to the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimedAddress<'a> {
-    /// This one, which it has verified.
+    /// This address, which is verified.
     Verified(&'a str),
-    /// None that it has verified.
+    /// No verified address.
     None,
-    /// Nothing is said: what the person has accepted by an address stays.
+    /// No statement: rules that the person accepted by an address stay.
     Unsaid,
 }
 
-/// Rights of a person, and whom they are from, for people.
+/// Rights of a person, and their source, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GivenRights {
-    /// The rights.
     pub rights: Rights,
-    /// Whom they are from.
+    /// Their source.
     pub by: String,
-    /// Time of the last invitation among what they are from: it lets in a person whose account was revoked before.
+    /// Time of the last invitation among the sources. It lets in a person whose account was revoked before.
     pub invited: Option<Timestamp>,
 }
 
 impl Keys {
-    /// The rights of a person at a provider: those that the tables of the configuration give, and those of the rules that were
-    /// made by an invitation. `None` if nothing lets the person in.
+    /// The rights of a person at a provider: from the tables of the configuration, and from rules made by an
+    /// invitation. `None` if nothing lets the person in.
     pub async fn rights_of_person(
         &self,
         (issuer, subject): (&str, &str),
@@ -70,9 +69,9 @@ impl Keys {
         Ok(tables.into_iter().chain(invited).reduce(GivenRights::with))
     }
 
-    /// Lets the holder of an account in, with these rights; an account that there never was is made, and another one after a
-    /// revocation if the person was invited since. Its provider has confirmed it with that. Call it only after somebody verified
-    /// that this is the holder.
+    /// Lets the holder of an account in, with these rights. Creates an account at the first login, and another after a
+    /// revocation if the person was invited since. The login confirms the account. Call it only after the holder was
+    /// verified.
     pub async fn admit(
         &self,
         account: KeyAccount,
@@ -100,7 +99,7 @@ impl Keys {
             let added = self.add_account_of(new, &given.by).await;
             entry = self.enter(&account).await?;
             if let (Err(error), false) = (added, matches!(entry, AccountEntry::Open(_))) {
-                // unless another login of the same person was faster
+                // unless another login of the same person came first
                 return Err(error);
             }
         }
@@ -109,7 +108,8 @@ impl Keys {
         Ok(AccountEntry::Open(KeyHolder { rights: given.rights.clone(), ..holder }))
     }
 
-    /// Notes that the provider of an account vouches for its holder. Its rights are those that are given, or stay.
+    /// Notes that the provider of an account vouches for its holder. Takes on the rights in `given`, or keeps the
+    /// present ones.
     pub async fn reconfirm(&self, key: &KeyId, given: Option<&GivenRights>) -> Result<(), OAuthError> {
         self.deps.storage.keys().confirm(key, self.deps.now()).await?;
         if let Some(given) = given {
@@ -138,7 +138,7 @@ impl Keys {
         Ok(())
     }
 
-    /// Logs out the accounts of an issuer that it has not confirmed for `trust`; returns their number, of a few at a time.
+    /// Logs out accounts of an issuer that it has not confirmed for `trust`, a few at a time; returns their number.
     pub async fn end_unconfirmed(&self, issuer: &str, trust: Duration) -> Result<usize, OAuthError> {
         let now = self.deps.now();
         let (storage, before) = (self.deps.storage.for_rounds(), now - trust);

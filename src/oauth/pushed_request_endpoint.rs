@@ -1,4 +1,4 @@
-//! The endpoint for pushed authorization requests (RFC 9126; `OA-79`). Knows nothing of routes.
+//! The endpoint for pushed authorization requests (RFC 9126; `OA-79`).
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,7 +28,7 @@ impl PushedRequestEndpoint {
         Self { deps, clients, authorization, requests }
     }
 
-    /// Checks a request as the authorization endpoint does, and answers its `request_uri` (RFC 9126 2.2).
+    /// Checks a request like the authorization endpoint does, and answers with its `request_uri` (RFC 9126 2.2).
     pub(super) async fn push(&self, request: ClientRequest<'_>) -> Result<Value, ErrorResponse> {
         // before the first await, so that concurrent requests cannot all pass
         self.requests.take(request.from.network(), self.deps.now()).map_err(ErrorResponse::Limited)?;

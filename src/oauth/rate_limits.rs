@@ -1,8 +1,8 @@
-//! Rate limits, counted by this process alone or by all gateways on one database together. Knows nothing of what is limited.
+//! Rate limits, counted by this process or jointly by all gateways on one database.
 //!
-//! A shared limit is checked against what this process knows, without the database. Each 500 ms its counts are added to those
-//! of the others, and theirs are read: until then, each gateway may let a full bucket pass. What is beyond the limit is paid
-//! back later, up to a second full bucket.
+//! A shared limit is checked against what this process knows, without the database. Every 500 ms it adds its counts to
+//! the others' and reads theirs; in between, each gateway may let a full bucket pass. Any excess is paid back later, up
+//! to a second full bucket.
 
 use std::{
     fmt::Display,
@@ -22,9 +22,9 @@ use crate::{
     support::{Digest, Timestamp, limits::Buckets},
 };
 
-/// Maximum counts of one limit in one exchange; others wait for the next one.
+/// Maximum counts of one limit in one exchange; the rest waits for the next.
 const MAX_EXCHANGED: usize = 500;
-/// Time by which the clocks of gateways may differ, and a transaction may last.
+/// Allowance for differing clocks of gateways and for the length of a transaction.
 const OVERLAP: Duration = Duration::from_secs(5);
 
 /// The limits of the authorization server.
@@ -65,7 +65,7 @@ impl RateLimits {
         limit
     }
 
-    /// Adds the counts of this process to those of the others, and reads theirs.
+    /// Adds the counts of this process to the others', and reads theirs.
     pub(super) async fn exchange(&self, now: Timestamp) -> Result<(), OAuthError> {
         if self.scope == RateLimitScope::Replica {
             return Ok(());
@@ -96,7 +96,7 @@ impl RateLimits {
 // === impl RateLimit ===
 
 impl RateLimit {
-    /// Takes one token out of the bucket of `key`. The error is the time until the bucket holds one again.
+    /// Takes one token out of the bucket of `key`. The error is the time until the next one.
     pub(super) fn take(&self, key: impl Display, now: Timestamp) -> Result<(), Duration> {
         self.buckets.take(self.key(key), now)
     }

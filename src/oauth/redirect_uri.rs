@@ -1,14 +1,13 @@
-//! Redirect URIs: registration and matching (`OA-55` to `OA-62`). Knows nothing of clients and HTTP.
+//! Redirect URIs: registration and matching (`OA-55` to `OA-62`).
 //!
-//! They are compared as raw strings: a normalised form hides differences that matter.
+//! They are compared as raw strings: normalization hides differences that matter.
 
 use url::{Host, Url, form_urlencoded};
 
 /// Maximum length, in bytes (`OA-32`).
 const LONGEST: usize = 2048;
 
-/// Private-use schemes without a period of well-known applications, allowed beside those that the operator allows
-/// (`OA-58`).
+/// Private-use schemes without a period of well-known applications, allowed in addition to the operator's (`OA-58`).
 const WELL_KNOWN: [&str; 8] = ["cursor", "vscode", "vscode-insiders", "windsurf", "zed", "claude", "goose", "kiro"];
 
 /// Schemes that are always refused (`OA-59`).
@@ -48,20 +47,20 @@ pub enum InvalidRedirectUri {
     /// It has a fragment or names a user.
     #[error("a redirect URI has a fragment or a user name")]
     Part,
-    /// The scheme is not allowed; its beginning.
+    /// The scheme is not allowed. Holds its beginning.
     #[error(
         "the scheme `{0}` of a redirect URI is not allowed; https, loopback http, schemes with a period and those of the \
          operator's `redirect_schemes` are"
     )]
     Scheme(String),
-    /// The host is missing, or is a public suffix, under which anybody may register.
+    /// The host is missing, or is a public suffix, where anyone may register.
     #[error("the host of a redirect URI is missing or is a public suffix")]
     Host,
 }
 
 impl RedirectUri {
-    /// Checks a redirect URI for registration (`OA-58`, `OA-59`); `schemes` are those without a period that the
-    /// operator allows beside the well-known ones.
+    /// Checks a redirect URI for registration (`OA-58`, `OA-59`); `schemes` are schemes without a period that the
+    /// operator allows in addition to the well-known ones.
     pub fn parse(raw: &str, schemes: &[String]) -> Result<Self, InvalidRedirectUri> {
         if raw.len() > LONGEST {
             return Err(InvalidRedirectUri::Form);
@@ -115,7 +114,7 @@ impl RedirectUri {
         matches!(self.target, RedirectTarget::App(_))
     }
 
-    /// The host without its port, or the scheme of an app: who gets the answer, for the operator's list (`OA-44`).
+    /// The host without its port, or an app's scheme: the receiver of answers, for the operator's list (`OA-44`).
     pub fn recipient(&self) -> &str {
         match &self.target {
             RedirectTarget::App(scheme) => scheme,
@@ -127,12 +126,12 @@ impl RedirectUri {
         }
     }
 
-    /// The URI as it was given.
+    /// The URI as given.
     pub fn as_str(&self) -> &str {
         &self.raw
     }
 
-    /// The address of the app alone: scheme and host, without a path and a query.
+    /// The app's scheme and host, without a path and a query.
     pub fn home(&self) -> String {
         match &self.target {
             RedirectTarget::Web(authority) => format!("https://{authority}/"),
@@ -169,7 +168,6 @@ impl RedirectUri {
 /// The parts of a loopback http URI.
 struct Loopback<'a> {
     host: &'a str,
-    /// Host and port.
     authority: &'a str,
     /// Everything after the port.
     rest: &'a str,
@@ -202,7 +200,7 @@ fn web(url: &Url, rest: &str) -> Result<RedirectTarget, InvalidRedirectUri> {
     }
     if let Some(Host::Domain(domain)) = url.host() {
         let domain = domain.trim_end_matches('.');
-        // N-21; names that no list knows, such as those of an intranet, pass
+        // N-21; unlisted names, such as an intranet's, pass
         let suffix = psl::suffix(domain.as_bytes());
         if domain.is_empty() || suffix.is_some_and(|suffix| suffix.is_known() && suffix == domain) {
             return Err(InvalidRedirectUri::Host);

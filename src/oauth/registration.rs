@@ -1,6 +1,6 @@
-//! Dynamic client registration (RFC 7591; `OA-31` to `OA-43`). Knows nothing of HTTP.
+//! Dynamic client registration (RFC 7591; `OA-31` to `OA-43`).
 //!
-//! Registration is open to everybody, so everything is bounded: registrations of one network, the bytes of one client,
+//! Registration is open to everyone, so everything is bounded: registrations of one network, the bytes of one client,
 //! and the number of clients without consent.
 
 use std::{sync::Arc, time::Duration};
@@ -78,7 +78,7 @@ enum MemberKind {
     Object,
 }
 
-/// The members that have a type, by name.
+/// The typed members, by name.
 const MEMBERS: [(&str, MemberKind); 15] = [
     ("redirect_uris", MemberKind::Texts),
     ("client_name", MemberKind::Text),
@@ -97,7 +97,7 @@ const MEMBERS: [(&str, MemberKind); 15] = [
     ("jwks", MemberKind::Object),
 ];
 
-/// Client authentication method that a registration asks for.
+/// Client authentication method requested in a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AuthMethod {
     None,
@@ -124,14 +124,14 @@ impl Registrations {
         Self { deps, pepper, limits, tokens }
     }
 
-    /// Returns one registration to a network, after a consent to it (`OA-42`).
+    /// Refunds one registration to a network, after a consent to it (`OA-42`).
     pub(super) fn give_back(&self, network: &Digest, now: Timestamp) {
         self.limits.give_back(network.to_base64url(), now);
     }
 
     /// Registers a client and returns its metadata as stored (RFC 7591 3.2.1). A registered public client keeps its id
-    /// (`OA-41`). A revoked client is refused until the operator restores it: a new id would undo the revocation. `token`
-    /// is the initial access token that came along, if any.
+    /// (`OA-41`). A revoked client is refused until the operator restores it: a new id would undo the revocation.
+    /// `token` is the initial access token in the request, if any.
     pub(super) async fn register(
         &self,
         body: &[u8],
@@ -228,7 +228,7 @@ impl Registrations {
                 self.deps.audit.record(ClientEvent::Registered { client: id.clone(), name, from: from.0 });
                 Ok((id, now))
             }
-            // it uses no space
+            // it takes no space
             RegistrationOutcome::Known(id, created) => {
                 self.limits.give_back(network.to_base64url(), now);
                 self.deps.audit.record(ClientEvent::Known { client: id.clone(), from: from.0 });
@@ -244,7 +244,7 @@ impl Registrations {
         }
     }
 
-    /// Deletes clients without consent that are beyond the limits.
+    /// Deletes clients without consent beyond the limits.
     pub(super) async fn purge(&self, now: Timestamp) -> Result<(), OAuthError> {
         Ok(self.deps.storage.clients().purge(&UNUSED_LIMITS, now).await?)
     }
@@ -256,7 +256,7 @@ impl Registrations {
         grant_types: &[GrantType],
     ) -> Result<Vec<RedirectUri>, ErrorResponse> {
         let refuse = |text: &str| ErrorResponse::InvalidRedirectUri(text.to_owned());
-        // a client of the device grant alone has none
+        // a client with only the device grant has none
         if !grant_types.contains(&GrantType::AuthorizationCode)
             && given.and_then(Value::as_array).is_none_or(Vec::is_empty)
         {
@@ -323,7 +323,7 @@ impl RegistrationRequest {
         }
     }
 
-    /// The keys of a client that signs its assertions: it needs them here (`OA-34`).
+    /// The keys of a client that signs its assertions, which are required here (`OA-34`).
     fn keys(&self, method: AuthMethod) -> Result<Option<ClientKeys>, ErrorResponse> {
         if method != AuthMethod::PrivateKeyJwt {
             return Ok(None);
@@ -337,8 +337,8 @@ impl RegistrationRequest {
         Ok(Some(ClientKeys::Inline(set.to_string())))
     }
 
-    /// Drops grant types that nobody may register for, if the code flow or the device flow remains (`OA-37`): service
-    /// accounts are the operator's to give (`OA-144`).
+    /// Drops grant types not open to registration, if the code flow or the device flow remains (`OA-37`): only the
+    /// operator may create service accounts (`OA-144`).
     fn grant_types(&self) -> Result<Vec<GrantType>, ErrorResponse> {
         let code_remains = self.response_types.as_ref().is_none_or(|types| types.iter().any(|name| name == "code"));
         let mut types = match &self.grant_types {
@@ -362,7 +362,7 @@ impl RegistrationRequest {
         }
     }
 
-    /// The printable name, truncated; a neutral one if there is none (`OA-33`).
+    /// The printable name, truncated, or a neutral name (`OA-33`).
     fn name(&self) -> String {
         let text = self.client_name.as_deref().unwrap_or_default();
         let name = printable_name(text, LONGEST_NAME);

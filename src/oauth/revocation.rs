@@ -1,5 +1,4 @@
-//! Index of revocable credentials: cancels streams and cached tokens at once (`OA-131`). Knows nothing of streams and
-//! of SQL.
+//! Index of revocable credentials: cancels streams and cached tokens at once (`OA-131`).
 
 use std::{
     collections::HashMap,
@@ -26,19 +25,19 @@ use crate::{
     support::Timestamp,
 };
 
-/// Time without a read of the store after which a remembered verdict is not used before the next read.
+/// After this time without a read of the store, a remembered verdict waits for the next read.
 const SILENCE: Duration = Duration::from_secs(1);
-/// Maximum time of a read that tells if the database answers.
+/// Maximum time of a read that checks whether the database answers.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time between reads that fail.
+/// Time between failed reads.
 const TRIED_EVERY: Duration = Duration::from_millis(250);
-/// Users who are gone and wait for a slow listener.
+/// Number of removed users kept for a slow listener.
 const GONE_USERS: usize = 1_024;
-/// Time without a read after which the store may have deleted revocations that were not read.
+/// After this time without a read, the store may have deleted unread revocations.
 const LONG_SILENCE: Duration = Duration::from_hours(12);
 
-/// Cancellation tokens of the grants, keys and tokens in use. An entry is needed for as long as somebody holds its token: a
-/// remembered credential, or a call or stream that goes on past the end of its credential.
+/// Cancellation tokens of the grants, keys and tokens in use. An entry is needed as long as its token is held: by a
+/// remembered credential, or by a call or stream that outlives its credential.
 #[derive(Debug, Default)]
 pub struct RevocationIndex(Mutex<HashMap<Revocation, RevocationEntry>>);
 
@@ -49,9 +48,9 @@ pub(super) struct Revocations {
     index: RevocationIndex,
     signing: Arc<SigningKeys>,
     feed: tokio::sync::Mutex<RevocationFeed>,
-    /// Start of the last read of the feed that succeeded, in milliseconds.
+    /// Start of the last successful read of the feed, in milliseconds.
     read: AtomicI64,
-    /// Number of the changes of rights that were read.
+    /// Number of changes of rights read so far.
     rights: AtomicU64,
     /// Users who were disabled or deleted.
     gone: broadcast::Sender<UserId>,
@@ -60,7 +59,7 @@ pub(super) struct Revocations {
 #[derive(Debug)]
 struct RevocationEntry {
     revoked: Arc<CancellationToken>,
-    /// The token of the entry above it, which is needed for as long as this one.
+    /// The token of the parent entry, which is needed for as long as this one.
     _above: Option<Arc<CancellationToken>>,
 }
 
@@ -73,8 +72,8 @@ impl RevocationIndex {
         Arc::clone(&self.0.lock().entry(subject).or_insert_with(|| RevocationEntry::new(None)).revoked)
     }
 
-    /// Token that is cancelled when this access token, its generation or its grant is revoked. An entry that is
-    /// cancelled ended with what is above it, and begins anew: the store says if that still lives.
+    /// Token that is cancelled when this access token, its generation or its grant is revoked. A cancelled entry ended
+    /// with its parent, and starts again: the store decides whether it is still alive.
     pub fn watch_token(&self, grant: &Arc<CancellationToken>, claims: &Claims) -> Arc<CancellationToken> {
         let mut entries = self.0.lock();
         let mut below = |above: &Arc<CancellationToken>, subject: Revocation| {
@@ -96,7 +95,7 @@ impl RevocationIndex {
         }
     }
 
-    /// Cancels all access tokens that are in use: each is verified anew when it comes next.
+    /// Cancels all access tokens in use, so that each is verified again at its next use.
     pub fn end_tokens(&self) {
         let is_of_token = |subject: &Revocation| matches!(subject, Revocation::Generation(_) | Revocation::Token(_));
         let ended: Vec<_> = self.0.lock().extract_if(|subject, _| is_of_token(subject)).collect();
@@ -105,7 +104,6 @@ impl RevocationIndex {
         }
     }
 
-    /// Cancels all.
     fn end_all(&self) {
         let ended = std::mem::take(&mut *self.0.lock());
         for entry in ended.into_values() {
@@ -113,18 +111,17 @@ impl RevocationIndex {
         }
     }
 
-    /// Removes the entries whose tokens nobody holds.
+    /// Removes the entries whose tokens are no longer held.
     pub fn purge(&self) {
         let mut entries = self.0.lock();
         let is_token = |subject: &Revocation| matches!(subject, Revocation::Token(_));
         let is_generation = |subject: &Revocation| matches!(subject, Revocation::Generation(_));
-        // each kind holds those above it
+        // each kind holds its parents
         entries.retain(|subject, entry| !is_token(subject) || entry.is_held());
         entries.retain(|subject, entry| !is_generation(subject) || entry.is_held());
         entries.retain(|_, entry| entry.is_held());
     }
 
-    /// Their number.
     #[cfg(test)]
     fn len(&self) -> usize {
         self.0.lock().len()
@@ -160,12 +157,12 @@ impl Revocations {
         Ok(Self { deps, uses, index: RevocationIndex::default(), signing, feed, read, rights, gone })
     }
 
-    /// Number of the present rights of all keys. What was verified under another one is verified anew.
+    /// Number of the present state of all keys' rights. Credentials verified under another number are verified again.
     pub(super) fn rights(&self) -> u64 {
         self.rights.load(Ordering::Acquire)
     }
 
-    /// The users who are disabled or deleted from now on.
+    /// Users who are disabled or deleted from now on.
     pub(super) fn gone_users(&self) -> broadcast::Receiver<UserId> {
         self.gone.subscribe()
     }
@@ -175,7 +172,7 @@ impl Revocations {
         &self.index
     }
 
-    /// Applies new revocations by any process, after those that are due at this moment.
+    /// Applies new revocations by any process, after the ones already due.
     pub(super) async fn sync(&self) -> Result<(), OAuthError> {
         self.uses.write().await?;
         self.deps.storage.for_rounds().keys().retire(self.deps.now()).await?;
@@ -187,13 +184,13 @@ impl Revocations {
         self.read_from(&mut *self.feed.lock().await).await
     }
 
-    /// True if remembered verdicts may be used: the store was read a moment ago, or this process alone uses it and
-    /// applies what it revokes itself.
+    /// True if remembered verdicts may be used: the store was read a moment ago, or only this process uses it, and
+    /// applies its own revocations.
     pub(super) fn is_current(&self, now: Timestamp) -> bool {
         !self.deps.storage.is_shared() || self.silence(now) <= SILENCE
     }
 
-    /// Applies what was revoked while nothing was read. Waits for a database that is away for as long as it restarts.
+    /// Applies revocations missed while reads failed. Waits for a missing database as long as a restart takes.
     pub(super) async fn catch_up(&self) -> Result<(), OAuthError> {
         let until = Instant::now() + RESTARTS_WITHIN;
         loop {
@@ -213,7 +210,7 @@ impl Revocations {
         timeout(PROBE_TIMEOUT, self.try_to_catch_up(Duration::ZERO)).await.is_ok_and(|read| read.is_ok())
     }
 
-    /// One read serves all who wait, and after one that failed all wait for the same time.
+    /// One read serves all waiting callers. After a failed read, all wait for the same time.
     async fn try_to_catch_up(&self, pause: Duration) -> Result<(), OAuthError> {
         let mut feed = self.feed.lock().await;
         if self.silence(self.deps.now()) <= SILENCE {
@@ -263,7 +260,7 @@ impl Revocations {
         Ok(())
     }
 
-    /// Time since the last read; a clock that was set back does not shorten it.
+    /// Time since the last read; setting a clock back does not shorten it.
     fn silence(&self, now: Timestamp) -> Duration {
         Duration::from_millis(now.as_millis().abs_diff(self.read.load(Ordering::Acquire)))
     }

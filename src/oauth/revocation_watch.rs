@@ -1,4 +1,4 @@
-//! Learns in time of revocations by other processes: by their notices, and by a poll. Knows nothing of what they end.
+//! Learns of revocations by other processes in time: by notices, and by polling.
 
 use std::{sync::Arc, time::Duration};
 
@@ -40,7 +40,7 @@ async fn read(revocations: &Revocations, poll: Duration, (wake, failed): (&Notif
             tokio::time::sleep(poll).await;
             continue;
         }
-        // no difference if it was the one or the other
+        // it makes no difference which one it was
         let _ = tokio::time::timeout(poll, wake.notified()).await;
     }
 }

@@ -1,5 +1,4 @@
-//! Routes of the OAuth endpoints: paths, CORS, limits, cache headers (`OA-1` to `OA-30`). Knows nothing of the rules
-//! behind them.
+//! Routes of the OAuth endpoints: paths, CORS, limits, cache headers (`OA-1` to `OA-30`).
 
 use std::sync::Arc;
 
@@ -89,7 +88,7 @@ pub(super) fn router(endpoints: Endpoints) -> Router {
     let discovery = get(discover).fallback(only_get);
     let mut router = Router::new().merge(secrets).route("/oauth/jwks", jwks);
     router = router.route("/.well-known/{*path}", discovery.clone());
-    // clients probe below the endpoints too, and must not mistake another response for a document (OA-16)
+    // clients also probe below the endpoints, and must not mistake another response for a document (OA-16)
     for path in ["/mcp", "/mcp/{backend}", "/sse", "/sse/{backend}"] {
         router = router.route(&format!("{path}/.well-known/{{*path}}"), get(async || not_found()));
     }

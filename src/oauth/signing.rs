@@ -1,7 +1,7 @@
-//! The keys that sign access tokens: ES256, P-256 (`OA-101`, `OA-102`), and their rotation. Knows nothing of claims.
+//! The keys that sign access tokens: ES256, P-256 (`OA-101`, `OA-102`), and their rotation.
 //!
-//! A key is published before it signs, and a new one follows after 90 days. All processes on one database use the same
-//! keys.
+//! A key is published before it signs, and a new one takes over after 90 days. All processes on one database use the
+//! same keys.
 
 mod key_set;
 mod sealed_key;
@@ -23,11 +23,11 @@ use crate::{
     support::{SealingKey, Secret},
 };
 
-/// Time for which a key signs before the next one follows by itself.
+/// A key signs for this long before the next one takes over by itself.
 const ROTATED_AFTER: Duration = Duration::from_hours(90 * 24);
-/// Time for which a key is published before it signs: longer than anybody may cache the key set.
+/// A key is published for this long before it signs: longer than the key set may be cached.
 const PUBLISHED_BEFORE: Duration = Duration::from_mins(10);
-/// The same if it is to sign at once: the time in which every process learns of it.
+/// The same if it is to sign at once: every process learns of it in this time.
 const KNOWN_WITHIN: Duration = Duration::from_secs(5);
 
 /// The signing keys of this process.
@@ -40,9 +40,9 @@ pub struct SigningKeys {
 /// Start of a new signing key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RotationStart {
-    /// In 10 minutes, so that programs that keep the key set know it before.
+    /// In 10 minutes, so that programs that cache the key set learn of it first.
     Announced,
-    /// In 5 seconds, so that every process of the gateway knows it before.
+    /// In 5 seconds, so that every process of the gateway learns of it first.
     AtOnce,
 }
 
@@ -64,7 +64,6 @@ impl SigningKeys {
         Ok(Self { deps, master, loaded })
     }
 
-    /// The keys.
     pub(super) fn current(&self) -> Arc<KeySet> {
         self.loaded.load_full()
     }
@@ -74,7 +73,7 @@ impl SigningKeys {
         self.current().jwks(self.deps.now())
     }
 
-    /// Signs claims with the key that signs now, as a JWT of this type. None of them is an access token (RFC 9068 2.1).
+    /// Signs claims with the present key, as a JWT of this type. None of these is an access token (RFC 9068 2.1).
     pub fn sign(&self, typ: &str, claims: &Value) -> Result<Secret, OAuthError> {
         let keys = self.current();
         let (kid, key) = keys.active(self.deps.now()).ok_or(OAuthError::SigningKey)?;
@@ -82,14 +81,14 @@ impl SigningKeys {
         jsonwebtoken::encode(&header, claims, key).map(Secret::new).map_err(|_| OAuthError::SigningKey)
     }
 
-    /// The keys of the store, with their use at this moment.
+    /// The keys of the store, with their present use.
     pub async fn list(&self) -> Result<Vec<SigningKeyView>, OAuthError> {
         let rows = self.deps.storage.signing_keys().list().await?;
         Ok(KeySet::read(rows, &self.master)?.views(self.deps.now()))
     }
 
-    /// Adds a key that signs from `start` on; the present one verifies for as long as its tokens live. Returns the key
-    /// that is next; this is an earlier one if one was waiting.
+    /// Adds a key that signs from `start` on; the present key verifies for as long as its tokens live. Returns the next
+    /// key, which is an earlier one if one was already waiting.
     pub async fn rotate(&self, start: RotationStart) -> Result<SigningKeyView, OAuthError> {
         let now = self.deps.now();
         let signs_from = now + if start == RotationStart::AtOnce { KNOWN_WITHIN } else { PUBLISHED_BEFORE };
@@ -107,8 +106,8 @@ impl SigningKeys {
         }
     }
 
-    /// Withdraws a key: its tokens are refused from now on. If it was the one that signs, a new one does. Returns false
-    /// if there is no such key.
+    /// Withdraws a key: its tokens are refused from now on. If it was signing, a new key takes over. Returns false if
+    /// there is no such key.
     pub async fn withdraw(&self, kid: &str) -> Result<bool, OAuthError> {
         let now = self.deps.now();
         let other = generate(&self.master, &*self.deps.random, now)?;
@@ -119,7 +118,7 @@ impl SigningKeys {
         Ok(done)
     }
 
-    /// Reads the keys of the store. Returns true if one was withdrawn since they were read before.
+    /// Reads the keys of the store. Returns true if one was withdrawn since the last reading.
     pub(super) async fn sync(&self) -> Result<bool, OAuthError> {
         let read = Arc::new(KeySet::read(self.deps.storage.for_rounds().signing_keys().list().await?, &self.master)?);
         let before = self.loaded.swap(Arc::clone(&read));
@@ -127,7 +126,7 @@ impl SigningKeys {
         Ok(read.withdraws_more_than(&before))
     }
 
-    /// Rotates the keys if they are old, and deletes those that nothing needs.
+    /// Rotates the keys if they are old, and deletes keys that are no longer needed.
     pub(super) async fn maintain(&self) -> Result<(), OAuthError> {
         let now = self.deps.now();
         let newest = self.list().await?.into_iter().map(|key| key.signs_from).max();

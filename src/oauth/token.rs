@@ -1,4 +1,4 @@
-//! The token endpoint (RFC 6749 3.2; `OA-80` to `OA-97`): one file per grant type. Knows nothing of routes.
+//! The token endpoint (RFC 6749 3.2; `OA-80` to `OA-97`): one file per grant type.
 
 mod client_credentials;
 mod code;
@@ -26,7 +26,6 @@ use super::{
 };
 use crate::model::GrantType;
 
-/// The token endpoint.
 pub(super) struct TokenEndpoint {
     clients: Arc<ClientAuthenticator>,
     settings: Arc<OAuthSettings>,
@@ -62,7 +61,7 @@ impl TokenEndpoint {
     /// Handles a token request; returns the JSON of RFC 6749 5.1.
     pub(super) async fn token(&self, request: ClientRequest<'_>) -> Result<Value, ErrorResponse> {
         let ClientRequest { form, from, .. } = request;
-        // a device polls before anybody consented
+        // a device polls before its first consent
         let is_device = form.get("grant_type").is_ok_and(|name| name == Some(GrantType::DeviceCode.name()));
         let sought = if is_device { SoughtClient::Device } else { SoughtClient::Consented };
         let client = self.clients.authenticate(request, sought).await?;

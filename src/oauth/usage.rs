@@ -1,4 +1,4 @@
-//! Usage times of keys, grants and tokens, before they are stored (`OA-126`). Knows nothing of what they open.
+//! Usage times of keys, grants and tokens, before they are stored (`OA-126`).
 
 use std::{collections::HashSet, hash::Hash};
 
@@ -18,8 +18,8 @@ pub(super) struct UsageRecorder {
     generations: PendingUses<String>,
 }
 
-/// Uses that are not written yet. They stay until they are: whoever needs them in the store writes them too, and a write that
-/// fails, or is cut short, loses none.
+/// Uses that are not written yet. They stay until they are: code that needs them in the store writes them too, and a
+/// failed or interrupted write loses none.
 struct PendingUses<T>(Mutex<HashSet<T>>);
 
 impl UsageRecorder {
@@ -43,8 +43,8 @@ impl UsageRecorder {
         self.generations.note(&generation.to_owned());
     }
 
-    /// Writes the uses recorded so far: what decides about refresh tokens first. Only calls whose result depends on it wait for
-    /// it.
+    /// Writes the recorded uses, first the ones that decide about refresh tokens. Only calls whose result depends on it
+    /// wait for it.
     pub(super) async fn write(&self) -> Result<(), OAuthError> {
         let (storage, now) = (&self.deps.storage, self.deps.now());
         let generations = self.generations.all();

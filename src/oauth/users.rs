@@ -1,4 +1,4 @@
-//! Administration of users, for the command line. Knows nothing of what rests on them beside keys and grants.
+//! Administration of users, for the command line.
 
 use std::sync::Arc;
 
@@ -8,7 +8,6 @@ use crate::{
     model::{EndedUser, UserId, UserOverview},
 };
 
-/// The users.
 pub struct Users {
     pub(super) deps: OAuthDeps,
     pub(super) revocations: Arc<Revocations>,
@@ -22,21 +21,21 @@ impl Users {
         Ok(self.deps.storage.users().list(self.deps.now()).await?)
     }
 
-    /// Lets nothing of a user in until it is enabled: keys, grants, browser sessions. What runs ends within a second.
-    /// Returns false if there is no such user.
+    /// Locks a user out until it is enabled again: keys, grants, browser sessions. Running calls and streams end within
+    /// a second. Returns false if there is no such user.
     pub async fn disable(&self, user: &UserId) -> Result<bool, OAuthError> {
         let done = self.deps.storage.users().disable(user, self.deps.now()).await?;
         self.changed(user, UserChange::Disabled, done).await
     }
 
-    /// Lets a disabled user in again, with the keys and grants of before. Returns false if there is no such user.
+    /// Lets a disabled user in again, with the earlier keys and grants. Returns false if there is no such user.
     pub async fn enable(&self, user: &UserId) -> Result<bool, OAuthError> {
         let done = self.deps.storage.users().enable(user).await?;
         self.changed(user, UserChange::Enabled, done).await
     }
 
-    /// Deletes a user with keys, grants, browser sessions, sessions and invitations, and returns what ended. What runs ends
-    /// within a second. `None` if there is no such user.
+    /// Deletes a user with keys, grants, browser sessions, sessions and invitations, and returns counts of them.
+    /// Running calls and streams end within a second. `None` if there is no such user.
     pub async fn delete(&self, user: &UserId) -> Result<Option<EndedUser>, OAuthError> {
         let ended = self.deps.storage.users().delete(user, self.deps.now()).await?;
         self.changed(user, UserChange::Deleted, ended.is_some()).await?;

@@ -1,6 +1,6 @@
-//! Verification of access tokens and API keys, with a cache (`OA-99`, `OA-113`). Knows nothing of HTTP.
+//! Verification of access tokens and API keys, with a cache (`OA-99`, `OA-113`).
 //!
-//! The hot path is one look-up by digest: no signature check, no SQL. A revocation invalidates the cached entry at
+//! The hot path is one look-up by digest, without signature checks or SQL. A revocation invalidates the cached entry at
 //! once.
 
 use std::{
@@ -36,22 +36,20 @@ const MAX_REMEMBERED: u64 = 20_000;
 /// Precision of `last_used` of keys and grants (`OA-126`).
 const NOTED_EVERY: Duration = Duration::from_mins(1);
 
-/// A valid credential.
 #[derive(Debug)]
 pub struct VerifiedCredential {
-    /// Caller.
     pub caller: Arc<Caller>,
     /// Endpoints that it opens.
     pub opens: CredentialAccess,
     /// Expiry; `None` if it does not expire.
     pub expires: Option<Timestamp>,
-    /// Networks from which its key may be used.
+    /// Networks where its key may be used.
     networks: AllowedNetworks,
     /// Cancelled when the credential, its grant or its key is revoked.
     pub revoked: Arc<CancellationToken>,
     /// Time of the last recorded use.
     noted: AtomicI64,
-    /// Number of the rights of all keys at its look-up.
+    /// Number of all keys' rights at its look-up.
     rights: u64,
 }
 
@@ -113,7 +111,7 @@ impl Verifier {
         Ok(verified)
     }
 
-    /// A credential as it was verified last, if it has not ended since as far as is known: the database may know more.
+    /// A credential as last verified, unless it is known to have ended since: the database may know more.
     pub(super) fn remembered(&self, presented: &str) -> Option<Arc<VerifiedCredential>> {
         let known = self.remembered.get(&self.key.digest(presented));
         known.filter(|known| known.holds(self.deps.now()))
@@ -140,7 +138,7 @@ impl Verifier {
         Ok(Arc::new(verified))
     }
 
-    /// Verifies every credential anew when it comes next: the rights of some depend on the groups.
+    /// Makes every credential be verified again at its next use, since the rights of some depend on the groups.
     pub(super) fn forget(&self) {
         self.remembered.invalidate_all();
     }
@@ -155,7 +153,7 @@ impl Verifier {
         self.remembered.run_pending_tasks();
     }
 
-    /// Verifies again what was verified before.
+    /// Verifies a credential again.
     pub(super) async fn verify_again(&self, verified: &VerifiedCredential, from: IpAddr) -> Result<(), KeyRefusal> {
         let now = self.deps.now();
         if !self.revocations.is_current(now) {
@@ -219,7 +217,7 @@ impl Verifier {
             key: Some(grant.key),
             rights: access::granted(&scopes, &grant.endpoint.target, &settings.backends.groups(), &holder.rights),
         };
-        // the end of a grant may have come nearer since the token was issued
+        // the end of a grant may have moved closer since the token was issued
         let expires = expires.min(grant.expires);
         let opens = CredentialAccess::Endpoint(grant.endpoint, scopes);
         let noted = AtomicI64::new(now.as_millis());

@@ -1,4 +1,4 @@
-//! Claims of identity assertions (draft-ietf-oauth-identity-assertion-authz-grant; `UP-15`). Knows nothing of signatures.
+//! Claims of identity assertions (draft-ietf-oauth-identity-assertion-authz-grant; `UP-15`).
 
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ pub(super) struct AssertionContext<'a> {
     pub(super) issuer: &'a str,
     /// The gateway as an issuer.
     pub(super) audience: &'a str,
-    /// The client that brings it.
+    /// The client that presents it.
     pub(super) client: &'a str,
     pub(super) now: Timestamp,
 }
@@ -37,7 +37,7 @@ pub(super) struct IdentityClaims<'a> {
 }
 
 impl AssertionContext<'_> {
-    /// Checks the type of an assertion (RFC 8725 3.11): another token of the provider is never taken for one.
+    /// Checks the type of an assertion (RFC 8725 3.11): another token of the provider must never pass as one.
     pub(super) fn kind(kind: Option<&str>) -> Result<(), TokenProblem> {
         let is_assertion = kind.is_some_and(|kind| kind.eq_ignore_ascii_case(KIND));
         if is_assertion { Ok(()) } else { Err(TokenProblem::Kind) }
@@ -68,7 +68,7 @@ impl AssertionContext<'_> {
         })
     }
 
-    /// Checks the times; returns the moment from which the assertion is refused.
+    /// Checks the times; returns the moment when the assertion expires.
     fn end(self, claims: &Value) -> Result<Timestamp, TokenProblem> {
         let at = |name: &str| claims[name].as_i64().ok_or(TokenProblem::Malformed);
         let (expires, issued, now) = (at("exp")?, at("iat")?, self.now.as_seconds());
@@ -84,7 +84,7 @@ impl AssertionContext<'_> {
     }
 }
 
-/// A text, alone or in an array.
+/// A text, possibly in an array of one.
 fn single(value: &Value) -> Option<&str> {
     match value.as_array().map(Vec::as_slice) {
         None => value.as_str(),
@@ -93,7 +93,7 @@ fn single(value: &Value) -> Option<&str> {
     }
 }
 
-/// A claim that may be absent, but not of another form.
+/// A claim that may be absent, but not malformed.
 fn optional<'c, T>(
     claims: &'c Value,
     name: &str,

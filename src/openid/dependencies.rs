@@ -1,4 +1,4 @@
-//! What the logins depend on. Knows no login.
+//! Dependencies of the logins.
 
 use std::sync::Arc;
 
@@ -11,11 +11,10 @@ use crate::{
 pub struct OpenIdDeps {
     /// Sends the requests to the providers.
     pub fetcher: Fetcher,
-    /// Clock.
     pub clock: Arc<dyn Clock>,
     /// Source of states, nonces and verifiers.
     pub random: Arc<dyn Random>,
-    /// Seals logins that are under way.
+    /// Seals logins in progress.
     pub key: SealingKey,
     /// The public URL of the gateway, without a trailing slash.
     pub root: String,

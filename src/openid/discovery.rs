@@ -1,5 +1,5 @@
-//! Metadata of a provider (OpenID Connect Discovery 1.0): what an OAuth client reads of it, and the rest that a login needs. Knows
-//! nothing of requests.
+//! Metadata of a provider (OpenID Connect Discovery 1.0): the part every OAuth client reads, and the rest that a login
+//! needs.
 
 use serde_json::Value;
 use url::Url;

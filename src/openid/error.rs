@@ -12,13 +12,13 @@ pub enum OpenIdError {
     /// There is no provider of this name.
     #[error("there is no such provider")]
     Unknown,
-    /// The provider does not answer, or not as its specification says.
+    /// The provider does not answer, or violates its specification.
     #[error("the provider cannot be used now: {0}")]
     Unavailable(String),
     /// Too many logins came from one network.
     #[error("too many logins from this network")]
     Limited,
-    /// The answer belongs to no login of this browser that is under way.
+    /// The answer belongs to no login in progress in this browser.
     #[error("the answer belongs to no login of this browser, or it is over")]
     Foreign,
     /// The answer names another issuer, or none although the provider always names itself (RFC 9207).
@@ -27,22 +27,12 @@ pub enum OpenIdError {
     /// The person did not log in, or declined.
     #[error("the person did not log in there")]
     Declined,
-    /// The provider knows no choice of accounts: the login begins once more without it.
+    /// The provider does not support a choice of accounts: the login begins again without it.
     #[error("the provider refuses `prompt=select_account`; it is asked with `login` in its place")]
-    NoChoice {
-        /// The prompt to ask with.
-        prompt: ProviderPrompt,
-        /// Next step after the login.
-        after: String,
-    },
-    /// The answer came before, in the same browser: the login begins once more.
+    NoChoice { prompt: ProviderPrompt, after: String },
+    /// The answer came before, in the same browser: the login begins again.
     #[error("the answer came before; the provider is asked once more")]
-    Again {
-        /// The prompt to ask with.
-        prompt: ProviderPrompt,
-        /// Next step after the login.
-        after: String,
-    },
+    Again { prompt: ProviderPrompt, after: String },
     /// The provider refuses the request of the gateway, with this code.
     #[error("the provider refuses: {0}")]
     Refused(String),
@@ -60,7 +50,7 @@ pub enum TokenProblem {
     /// The response has no id token.
     #[error("there is none")]
     Missing,
-    /// It is no JWT, or a claim is missing or of another type.
+    /// It is not a JWT, or a claim is missing or of another type.
     #[error("it is malformed")]
     Malformed,
     /// Its algorithm is not accepted.
@@ -72,13 +62,12 @@ pub enum TokenProblem {
     /// The signature is wrong.
     #[error("its signature is wrong")]
     Signature,
-    /// Another issuer.
     #[error("it is from another issuer")]
     Issuer,
-    /// It is for somebody else.
+    /// It is for another audience.
     #[error("it is for another client")]
     Audience,
-    /// Expired, or from the future, or issued before the login began.
+    /// Expired, or in the future, or issued before the login began.
     #[error("it is not valid at this time")]
     Time,
     /// The person logged in before the request for a fresh login.
@@ -99,16 +88,16 @@ pub enum TokenProblem {
     /// It lasts for more than five minutes.
     #[error("it lasts for more than 5 minutes")]
     Lifetime,
-    /// It demands something that the gateway cannot check (`cnf`, `authorization_details`).
+    /// It requires something that the gateway cannot check (`cnf`, `authorization_details`).
     #[error("it has cnf or authorization_details")]
     Demands,
-    /// A logout token is none, or says nothing of a person or a session.
+    /// A logout token is invalid, or names neither a person nor a session.
     #[error("it reports no logout")]
     Logout,
 }
 
 impl OpenIdError {
-    /// A value that could not be sealed, which does not happen.
+    /// A value that could not be sealed, which never happens.
     pub(super) fn unsealable() -> Self {
         Self::Unavailable("the gateway could not seal the login".to_owned())
     }

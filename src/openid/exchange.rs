@@ -1,5 +1,4 @@
-//! Requests of the gateway to a provider: codes, refresh tokens, user information (Core 3.1.3, 5.3, 12). Knows nothing of
-//! what the tokens mean.
+//! Requests of the gateway to a provider: codes, refresh tokens, user information (Core 3.1.3, 5.3, 12).
 
 use std::time::Duration;
 
@@ -23,7 +22,7 @@ pub(super) struct ProviderTokens {
     pub(super) access: Secret,
     pub(super) refresh: Option<Secret>,
     pub(super) id_token: Option<Secret>,
-    /// Life of the refresh token, if the provider says it.
+    /// Life of the refresh token, if the provider states it.
     pub(super) refresh_life: Option<Duration>,
 }
 
@@ -40,7 +39,7 @@ pub(super) struct ProviderClient<'a> {
 // === impl ProviderClient ===
 
 impl ProviderClient<'_> {
-    /// The URL at which a person logs in.
+    /// The URL where a person logs in.
     pub(super) fn authorization_url(&self, login: &PendingLogin) -> Result<Url, OpenIdError> {
         let offline = match self.spec.session {
             LoginSession::Bound => OfflineAccess::Wanted,
@@ -50,10 +49,10 @@ impl ProviderClient<'_> {
         let mut own = vec![("nonce", login.nonce.as_str())];
         own.extend(needs.parameters);
         if login.prompt.is_fresh() {
-            // beside `prompt`: it has the provider say when the person logged in (Core 2, `auth_time`)
+            // along with `prompt`: the provider then states when the person logged in (Core 2, `auth_time`)
             own.push(("max_age", "0"));
         }
-        // not `consent` for `offline_access` (Core 11): tenants in which administrators consent would let nobody in
+        // not `consent` for `offline_access` (Core 11): in tenants where administrators consent, no login would succeed
         let prompts = [login.prompt.words(), needs.prompts].concat();
         let further = with_operators(&own, &prompts, &self.spec.authorize_params);
         let takes = |scope: &&String| *scope != "offline_access" || !needs.refuses_offline_access;
@@ -76,7 +75,7 @@ impl ProviderClient<'_> {
         Ok(issued.into())
     }
 
-    /// Uses a refresh token; the response has another one if that is to be used next.
+    /// Uses a refresh token; the response may have another one for the next time.
     pub(super) async fn refresh(&self, token: &Secret) -> Result<ProviderTokens, OpenIdError> {
         let (client, http, token) = (self.client(), self.http(), KeptSecret::new(token.expose()));
         let old = SavedTokens {
@@ -92,7 +91,8 @@ impl ProviderClient<'_> {
         Ok(self.source().refresh((&http, self.now), (&client).into(), (&old, &token)).await?.into())
     }
 
-    /// Claims of the provider about this subject; `None` if it says nothing, or speaks of somebody else (Core 5.3.2).
+    /// Claims of the provider about this subject; `None` if there are none, or if they are about another subject (Core
+    /// 5.3.2).
     pub(super) async fn user_info(&self, access: &Secret, subject: &str) -> Option<Value> {
         let endpoint = self.metadata.userinfo_endpoint.as_ref()?;
         let mut bearer = HeaderValue::try_from(format!("Bearer {}", access.expose())).ok()?;

@@ -1,4 +1,4 @@
-//! A login that is under way at a provider: sealed into the cookie of its browser. Knows nothing of cookies.
+//! A login in progress at a provider, sealed into the cookie of its browser.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::support::{Digest, Random, Timestamp};
 /// Time for a login at a provider (`UP-12`).
 pub(super) const LIFETIME: Duration = Duration::from_mins(10);
 
-/// Login that is asked for.
+/// The login to request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProviderPrompt {
@@ -19,13 +19,12 @@ pub enum ProviderPrompt {
     Fresh,
     /// The person chooses an account there (`UP-20`).
     Choose,
-    /// Both.
     FreshChoice,
-    /// The person logs in there, since the provider knows no choice of accounts.
+    /// The person logs in there, since the provider has no choice of accounts.
     Login,
 }
 
-/// State of a login that is needed when the browser returns.
+/// State of a login for the browser's return.
 #[derive(Serialize, Deserialize)]
 pub(super) struct PendingLogin {
     pub(super) provider: String,
@@ -33,15 +32,14 @@ pub(super) struct PendingLogin {
     pub(super) state: String,
     /// Random; in the id token.
     pub(super) nonce: String,
-    /// PKCE verifier.
     pub(super) verifier: String,
     pub(super) prompt: ProviderPrompt,
     pub(super) begun: Timestamp,
-    /// Next step after the login, in the words of the pages.
+    /// Next step after the login, in the format of the pages.
     pub(super) after: String,
 }
 
-/// The parameters with which a provider sends the browser back. The error is the provider's text: it is never shown.
+/// The parameters of the provider's redirect back. The error is the provider's text: it is never shown.
 #[derive(Debug, Default)]
 pub struct LoginAnswer<'a> {
     /// `state`.
@@ -57,7 +55,7 @@ pub struct LoginAnswer<'a> {
 // === impl ProviderPrompt ===
 
 impl ProviderPrompt {
-    /// The prompt for a login that has to be new, or for a choice of the account.
+    /// The prompt for a fresh login, or for a choice of accounts.
     pub const fn new(is_fresh: bool, chooses: bool) -> Self {
         match (is_fresh, chooses) {
             (false, false) => Self::IfNeeded,
@@ -77,12 +75,12 @@ impl ProviderPrompt {
         }
     }
 
-    /// True if the login has to be newer than the request for it.
+    /// True if the login must be newer than its request.
     pub(super) const fn is_fresh(self) -> bool {
         matches!(self, Self::Fresh | Self::FreshChoice)
     }
 
-    /// The prompt for a provider that refuses a choice of accounts; `None` if it was not asked for one.
+    /// The prompt for a provider that refuses a choice of accounts; `None` if it was not asked for that.
     pub(super) const fn without_choice(self) -> Option<Self> {
         match self {
             Self::Choose => Some(Self::Login),
@@ -113,7 +111,7 @@ impl PendingLogin {
         }
     }
 
-    /// True if this is the answer to this login.
+    /// True if this answer belongs to this login.
     pub(super) fn fits(&self, provider: &str, answer: &LoginAnswer<'_>, now: Timestamp) -> bool {
         let is_same = Digest::sha256(&self.state) == Digest::sha256(answer.state);
         is_same && self.provider == provider && self.begun <= now && now < self.begun + LIFETIME

@@ -1,4 +1,4 @@
-//! A person whom a provider vouches for, and what the person may do (`UP-13`). Knows nothing of tokens and of accounts.
+//! A person verified by a provider, and the person's rights (`UP-13`).
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ const MAX_NAME: usize = 100;
 pub struct Person {
     /// Issuer of the provider.
     pub issuer: String,
-    /// The person there: with the issuer, all that the person is known by.
+    /// The person there: with the issuer, the person's whole identity.
     pub subject: String,
     /// Name for people. Nothing depends on it.
     pub name: String,
@@ -23,11 +23,11 @@ pub struct Person {
     pub email: Option<String>,
     /// Groups at the provider.
     pub groups: Vec<String>,
-    /// Claims that the provider does not give as rules need them.
+    /// Claims in a form that rules cannot use.
     pub doubts: ClaimDoubts,
-    /// Session at the provider, which it names when that ends (`sid`).
+    /// Session at the provider, named when it ends (`sid`).
     pub session: Option<String>,
-    /// Time of the login; `None` if a session at the provider was enough, and it does not say since when it is.
+    /// Time of the login; `None` if a session at the provider was enough, and the provider does not say since when.
     pub logged_in: Option<Timestamp>,
 }
 
@@ -36,20 +36,20 @@ pub struct Person {
 pub struct Logout {
     /// Issuer of the provider.
     pub issuer: String,
-    /// Id of the report, which may come once.
+    /// Id of the report, accepted once.
     pub id: String,
     /// Subject that logged out.
     pub subject: Option<String>,
     /// Session that ended.
     pub session: Option<String>,
-    /// End of the report.
+    /// Expiry of the report.
     pub expires: Timestamp,
 }
 
-/// Claims that a provider does not give as rules need them.
+/// Claims that a provider sends in a form that rules cannot use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClaimDoubts {
-    /// There is an email address, and nothing says whether it is verified, as with Microsoft Entra ID.
+    /// There is an email address, but no statement whether it is verified, as with Microsoft Entra ID.
     pub unverified_email: bool,
     /// The groups are too many for the token, which names another place for them (Microsoft Entra ID, *overage*).
     pub groups_elsewhere: bool,
@@ -58,7 +58,7 @@ pub struct ClaimDoubts {
 /// Claims about a person without a login.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RenewedClaims {
-    /// Email address, if it has verified it.
+    /// Email address, if verified.
     pub email: Option<String>,
     /// Rights by the tables of the configuration.
     pub rights: AssertedRights,
@@ -102,7 +102,7 @@ impl PersonClaims {
         let groups = claims.get(&provider.groups_claim).filter(|groups| !groups.is_null()).map(|groups| match groups {
             Value::String(group) => vec![group.clone()],
             Value::Array(groups) => groups.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-            // Zitadel: each role with the organizations that give it
+            // Zitadel: each role with the organizations that grant it
             Value::Object(roles) => {
                 let given = roles.iter().filter(|(_, by)| by.as_object().is_some_and(|by| !by.is_empty()));
                 given.map(|(role, _)| role.clone()).collect()
@@ -117,7 +117,7 @@ impl PersonClaims {
         Self { email: text("email").filter(|_| is_verified), groups, name: text("name"), doubts }
     }
 
-    /// True if a claim that a rule or a page needs is missing.
+    /// True if a claim needed by a rule or a page is missing.
     pub(super) fn lack(&self, provider: &LoginProvider) -> bool {
         let needs_groups = provider.rules.iter().any(|rule| match &rule.people {
             People::Listed { groups, .. } => !groups.is_empty(),
@@ -126,7 +126,7 @@ impl PersonClaims {
         self.email.is_none() || (needs_groups && self.groups.is_none())
     }
 
-    /// Rights of the subject that these claims of an identity assertion are of.
+    /// Rights of the subject of an identity assertion with these claims.
     pub(super) fn rights(&self, subject: &str, provider: &LoginProvider) -> AssertedRights {
         let person = Person {
             issuer: provider.issuer.clone(),
@@ -149,7 +149,7 @@ impl PersonClaims {
         }
     }
 
-    /// These claims, and the others' where one is missing.
+    /// These claims, with missing ones taken from the others.
     pub(super) fn or(self, others: Self) -> Self {
         let (email, groups) = (self.email.or(others.email), self.groups.or(others.groups));
         let doubts = ClaimDoubts {
@@ -159,7 +159,7 @@ impl PersonClaims {
         Self { email, groups, name: self.name.or(others.name), doubts }
     }
 
-    /// The name for people: a verified email address, else what the person chose, else the subject.
+    /// The name for people: a verified email address, else the person's own choice, else the subject.
     pub(super) fn display_name(&self, subject: &str) -> String {
         let name = self.email.as_deref().or(self.name.as_deref()).unwrap_or(subject);
         let clean: String = name.chars().filter(|c| !c.is_control()).take(MAX_NAME).collect();

@@ -1,4 +1,4 @@
-//! One provider: its documents, and tokens verified with its keys. Knows nothing of browsers.
+//! One provider: its documents, and tokens verified with its keys.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,10 +26,9 @@ use crate::{
 const MAX_BODY: usize = 256 * 1024;
 /// Maximum time for a request to a provider.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Minimum time between two readings of the keys because a token names an unknown one.
+/// Minimum time between two readings of the keys for unknown key ids.
 const COOL_DOWN: Duration = Duration::from_secs(30);
 
-/// One provider.
 pub(super) struct Provider {
     pub(super) spec: LoginProvider,
     fetcher: Fetcher,
@@ -68,7 +67,7 @@ impl Provider {
         ProviderClient { spec: &self.spec, metadata, redirect_uri, fetcher, rules, now }
     }
 
-    /// The person of a token response. User information fills in what the id token does not say.
+    /// The person in a token response. User information supplies what the id token lacks.
     pub(super) async fn person(
         &self,
         tokens: &ProviderTokens,
@@ -102,9 +101,9 @@ impl Provider {
         })
     }
 
-    /// What the response to a refresh token, and the user information, say of this subject; `None` if nothing. With an id token
-    /// that is as much as at a login, so that a claim which both leave out, such as the groups of whoever is in none any more, is
-    /// known to be empty.
+    /// The claims about this subject in the response to a refresh token and in the user information, if any. With an id
+    /// token this is as much as at a login, so a claim missing from both is known to be empty, such as the groups of a
+    /// person who has left them all.
     pub(super) async fn renewed(
         &self,
         tokens: &ProviderTokens,
@@ -121,7 +120,7 @@ impl Provider {
             (None, None) => return None,
             (None, Some(more)) => (more, false),
             (Some(stated), Some(more)) => (stated.or(more), true),
-            // user information that did not come may have said it
+            // the user information that did not arrive may have had it
             (Some(stated), None) => (stated, !lacks || metadata.userinfo_endpoint.is_none()),
         };
         let rights = said.rights(subject, &self.spec);
@@ -138,7 +137,7 @@ impl Provider {
         claims.inspect_err(|error| tracing::warn!(provider, %error, "the id token of a refresh is not used")).ok()
     }
 
-    /// The logout that a logout token reports.
+    /// The logout reported by a logout token.
     pub(super) async fn logout(&self, token: &str) -> Result<Logout, OpenIdError> {
         let claims = self.claims(token, &*self.metadata().await?).await?;
         let found = self.context().logout_token(&claims)?;
@@ -151,7 +150,7 @@ impl Provider {
         })
     }
 
-    /// An identity assertion for the gateway, `audience`, that a client brings.
+    /// An identity assertion for the gateway, `audience`, presented by a client.
     pub(super) async fn assertion(
         &self,
         token: &str,
@@ -174,7 +173,7 @@ impl Provider {
         })
     }
 
-    /// The claims of a token that the provider signed. A key that is unknown may be new, so the keys are read again.
+    /// The claims of a token signed by the provider. An unknown key may be new, so the keys are read again.
     async fn claims(&self, token: &str, metadata: &ProviderMetadata) -> Result<Value, OpenIdError> {
         let head = TokenHead::read(token, &self.spec.algorithms)?;
         let keys = self.keys.read(&metadata.jwks_uri, None).await?;

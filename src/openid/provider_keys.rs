@@ -1,4 +1,4 @@
-//! Public keys of a provider (RFC 7517). Knows nothing of where they come from.
+//! Public keys of a provider (RFC 7517).
 
 use jsonwebtoken::{Algorithm, DecodingKey, jwk::Jwk};
 use serde_json::Value;
@@ -16,8 +16,8 @@ struct ProviderKey {
 }
 
 impl ProviderKeys {
-    /// Reads a key set. Keys of unknown types, and those that encrypt, are left out; symmetric ones are no secret any
-    /// more, so they are left out too.
+    /// Reads a key set, leaving out keys of unknown types, encryption keys, and symmetric keys, since published keys
+    /// are not secret.
     pub(super) fn read(document: &[u8]) -> Result<Self, String> {
         let document: Value =
             serde_json::from_slice(document).map_err(|error| format!("the keys cannot be read: {error}"))?;
@@ -28,7 +28,7 @@ impl ProviderKeys {
         Ok(Self(keys.iter().filter_map(ProviderKey::read).collect()))
     }
 
-    /// The key with this id, or, if the token names none, the only one that can have made the signature.
+    /// The key with this id, or, if the token names none, the only key that can have made the signature.
     pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<&DecodingKey> {
         let name = format!("{algorithm:?}");
         let fits = |key: &&ProviderKey| {

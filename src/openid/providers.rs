@@ -1,4 +1,4 @@
-//! The providers at which people log in, and the way of a browser there and back (`UP-12`). Knows nothing of pages.
+//! The providers where people log in, and a browser's round trip to one (`UP-12`).
 
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
@@ -31,42 +31,40 @@ const MAX_CODE: usize = 4 * 1024;
 /// Maximum length of an identity assertion, in bytes.
 const MAX_ASSERTION: usize = 16 * 1024;
 
-/// Errors of providers that do not know `prompt=select_account`.
+/// Errors of providers without support for `prompt=select_account`.
 const NO_CHOICE: [&str; 4] =
     ["invalid_request", "account_selection_required", "unmet_authentication_requirements", "unsupported_prompt"];
 
-/// A login that begins.
+/// The start of a login.
 pub struct LoginStart {
-    /// Address to which the browser goes.
+    /// The browser's next address.
     pub location: Url,
     /// The state, which names the cookie.
     pub state: String,
-    /// Value that the browser has to bring back: for its cookie.
+    /// Value for the browser's cookie, which it has to bring back.
     pub sealed: String,
 }
 
-/// A login that is over.
+/// A finished login.
 #[derive(Debug)]
 pub struct FinishedLogin {
     /// The person who logged in.
     pub person: Person,
     /// Refresh token, sealed, if the login is bound to the provider.
     pub refresh: Option<Vec<u8>>,
-    /// Next step, as [`Providers::begin`] got it.
+    /// Next step, as passed to [`Providers::begin`].
     pub after: String,
 }
 
-/// Answer of a provider about the login of an account.
+/// Answer of a provider about an account's login.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Renewal {
-    /// It goes on.
     Continued {
-        /// The refresh token for the next question, sealed.
+        /// The refresh token for the next time, sealed.
         token: Vec<u8>,
-        /// Claims about the person now, if it was asked and says anything.
+        /// Claims about the person now, if requested and given.
         claims: Option<RenewedClaims>,
     },
-    /// It is over.
     Ended,
 }
 
@@ -77,20 +75,21 @@ pub struct Providers(Option<Arc<Inner>>);
 struct Inner {
     providers: Vec<Provider>,
     deps: OpenIdDeps,
-    /// States of logins: each is good for one answer. Another gateway does not know them; there the provider refuses the code.
+    /// States of logins: each is valid for one answer. Another gateway does not know them; there the provider refuses
+    /// the code.
     spent: SpentDigests,
-    /// Logins that begin and answers that come, by network.
+    /// Started logins and arriving answers, by network.
     logins: Buckets<IpAddr>,
 }
 
 // === impl Providers ===
 
 impl Providers {
-    /// These providers.
+    /// The given providers.
     pub fn new(specs: Vec<LoginProvider>, deps: OpenIdDeps) -> Self {
         let budget = Arc::new(FetchBudget::default());
         let providers = specs.into_iter().map(|spec| Provider::new(spec, &deps, &budget)).collect();
-        // whole offices are behind one address
+        // whole offices share one address
         let logins = Buckets::new(120, Duration::from_secs(1));
         Self(Some(Arc::new(Inner { providers, deps, spent: SpentDigests::default(), logins })))
     }
@@ -129,7 +128,7 @@ impl Providers {
         Ok(LoginStart { location, state: login.state, sealed })
     }
 
-    /// Ends a login: checks the answer of the provider against what the browser brought back.
+    /// Ends a login: checks the provider's answer against the browser's cookie.
     pub async fn finish(
         &self,
         name: &str,
@@ -141,7 +140,8 @@ impl Providers {
         let now = inner.deps.clock.now();
         let login = inner.open(sealed).filter(|login| login.fits(name, answer, now)).ok_or(OpenIdError::Foreign)?;
         if !inner.spent.spend(Digest::sha256(&login.state), login.begun + LIFETIME, now) {
-            // the browser dropped the answer to its first visit: the code is used up, and the session there most likely lives
+            // the browser dropped the answer to its first visit: the code is used up, and the session there is most
+            // likely still alive
             return Err(OpenIdError::Again { prompt: login.prompt, after: login.after });
         }
         inner.charge(from)?;
@@ -189,7 +189,7 @@ impl Providers {
         self.find(|spec| spec.name == name)?.1.logout(token).await
     }
 
-    /// The verifier of identity assertions; `None` if no provider's are accepted (`OA-145`).
+    /// The verifier of identity assertions; `None` if no provider's assertions are accepted (`OA-145`).
     pub fn assertion_verifier(&self) -> Option<AssertionVerifier> {
         self.specs().find(|spec| spec.identity_assertions == IdentityAssertions::Accepted)?;
         let providers = self.clone();
@@ -201,8 +201,8 @@ impl Providers {
         }))
     }
 
-    /// Verifies an identity assertion that an authenticated client brings (`UP-15`). Its issuer says who signed it, and is
-    /// trusted for nothing else before the signature is checked.
+    /// Verifies an identity assertion that an authenticated client presents (`UP-15`). Its issuer selects the provider,
+    /// and is trusted for nothing else before the signature is checked.
     async fn assertion(&self, token: &str, client: &ClientId) -> Result<IdentityAssertion, OpenIdError> {
         if token.len() > MAX_ASSERTION {
             return Err(TokenProblem::Malformed.into());
@@ -213,8 +213,8 @@ impl Providers {
         provider.assertion(token, (&inner.deps.root, client.as_str())).await
     }
 
-    /// Asks a provider whether it still vouches for a person (`UP-14`, `UP-31`), and what it says of the person where logins are
-    /// not bound to it. An error says nothing about the login.
+    /// Asks a provider whether it still vouches for a person (`UP-14`, `UP-31`), and for the person's claims where the
+    /// login was not bound to them. An error says nothing about the login.
     pub async fn renew(&self, (issuer, subject): (&str, &str), sealed: &[u8]) -> Result<Renewal, OpenIdError> {
         let Ok((inner, provider)) = self.find(|spec| spec.issuer == issuer) else { return Ok(Renewal::Ended) };
         let Ok(plain) = inner.deps.key.open(sealed, &token_context(issuer)) else { return Ok(Renewal::Ended) };
@@ -231,7 +231,7 @@ impl Providers {
                 let token = inner.seal_token(issuer, tokens.refresh.as_ref().unwrap_or(&token))?;
                 Ok(Renewal::Continued { token, claims })
             }
-            // only this says that the login is over; others tell of the gateway (RFC 6749 5.2)
+            // only this error means that the login is over; others are about the gateway (RFC 6749 5.2)
             Err(OpenIdError::RefusedTokens(refusal)) if refusal.meaning() == RefusalMeaning::GrantIsOver => {
                 tracing::info!(issuer, %refusal, "a login at a provider is over");
                 Ok(Renewal::Ended)
@@ -265,7 +265,7 @@ impl Inner {
         sealed.map_err(|_| OpenIdError::unsealable())
     }
 
-    /// The redirect URI of a provider, which is its own, so that one cannot answer for another.
+    /// The redirect URI of a provider. Each has its own, so that one cannot answer for another.
     fn redirect_uri(&self, name: &str) -> String {
         format!("{}/oauth/login/callback/{name}", self.deps.root)
     }
@@ -276,14 +276,14 @@ impl Inner {
     }
 }
 
-/// The error code of a provider, if it can be one: it is the provider's own text.
+/// The error code of a provider, if it looks like one: it is the provider's own text.
 fn error_code(text: &str) -> &str {
     let fits =
         text.len() <= 60 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
     if fits && !text.is_empty() { text } else { "a code of another form" }
 }
 
-/// A refresh token opens for the issuer that it is from.
+/// A refresh token can be unsealed only for its own issuer.
 fn token_context(issuer: &str) -> Vec<u8> {
     format!("refresh token of {issuer}").into_bytes()
 }

@@ -1,4 +1,4 @@
-//! Signatures of a provider's tokens (RFC 7515, RFC 8725). Knows nothing of their claims.
+//! Signatures of a provider's tokens (RFC 7515, RFC 8725).
 
 use jsonwebtoken::{Algorithm, DecodingKey};
 use serde::{Deserialize, de::IgnoredAny};
@@ -17,7 +17,7 @@ pub(crate) struct TokenHead {
     pub(crate) kind: Option<String>,
 }
 
-/// A JOSE header. Keys that it brings along (`jwk`, `jku`, `x5u`) are not looked at.
+/// A JOSE header. Keys that it carries (`jwk`, `jku`, `x5u`) are ignored.
 #[derive(Deserialize)]
 struct JoseHeader {
     alg: String,
@@ -27,7 +27,7 @@ struct JoseHeader {
 }
 
 impl TokenHead {
-    /// Reads the head of a token, whose algorithm must be one of these.
+    /// Reads the head of a token, which must name one of these algorithms.
     pub(crate) fn read(token: &str, accepted: &[Algorithm]) -> Result<Self, TokenProblem> {
         let token = CompactToken::new(token, MAX_TOKEN);
         let head: JoseHeader = token.and_then(|token| token.header()).ok_or(TokenProblem::Malformed)?;
@@ -45,7 +45,7 @@ impl TokenHead {
     }
 }
 
-/// The issuer that a token claims to be from, which nobody has checked.
+/// The unverified issuer of a token.
 pub(crate) fn claimed_issuer(token: &str) -> Option<String> {
     let claims: Value = CompactToken::new(token, MAX_TOKEN)?.unverified_claims()?;
     claims["iss"].as_str().map(str::to_owned)

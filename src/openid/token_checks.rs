@@ -1,5 +1,4 @@
-//! Claims of id tokens and logout tokens (OpenID Connect Core 3.1.3.7, Back-Channel Logout 2.6). Knows nothing of
-//! signatures.
+//! Claims of id tokens and logout tokens (OpenID Connect Core 3.1.3.7, Back-Channel Logout 2.6).
 
 use serde_json::Value;
 
@@ -31,15 +30,15 @@ pub(super) struct LoginContext<'a> {
     pub(super) prompt: ProviderPrompt,
 }
 
-/// Person and login that a valid id token names.
+/// Person and login named by a valid id token.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LoginClaims<'a> {
     pub(super) subject: &'a str,
-    /// Time of the login, if the provider says it.
+    /// Time of the login, if the provider states it.
     pub(super) logged_in: Option<Timestamp>,
 }
 
-/// Subject or session that a valid logout token names.
+/// Subject or session named by a valid logout token.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LogoutClaims<'a> {
     pub(super) id: &'a str,
@@ -67,7 +66,7 @@ impl TokenContext<'_> {
         Ok(LoginClaims { subject: subject(claims)?.ok_or(TokenProblem::Malformed)?, logged_in })
     }
 
-    /// The time of the login, which is not from before a request for a fresh one. Some providers never say it.
+    /// The time of the login, not from before a request for a fresh one. Some providers never state it.
     fn logged_in(self, claims: &Value, login: LoginContext<'_>) -> Result<Option<Timestamp>, TokenProblem> {
         let said = claims.get("auth_time").filter(|said| !said.is_null());
         let at = said.and_then(Value::as_f64).map(seconds);
@@ -82,8 +81,8 @@ impl TokenContext<'_> {
         Ok(at.map(|at| Timestamp::from_seconds(at).min(self.now)))
     }
 
-    /// Checks the claims of an id token that came with a refresh (Core 12.2). Its nonce, if it has one, is that of a login that
-    /// nobody remembers.
+    /// Checks the claims of an id token that came with a refresh (Core 12.2). Its nonce, if any, belongs to a login
+    /// long forgotten, so it is not checked.
     pub(super) fn renewed_id_token(self, claims: &Value, of: &str) -> Result<(), TokenProblem> {
         self.common(claims)?;
         if subject(claims)? == Some(of) { Ok(()) } else { Err(TokenProblem::Subject) }
@@ -92,7 +91,7 @@ impl TokenContext<'_> {
     /// Checks the claims of a logout token.
     pub(super) fn logout_token(self, claims: &Value) -> Result<LogoutClaims<'_>, TokenProblem> {
         let expires = self.common(claims)?;
-        // without a nonce, so that an id token is never taken for one
+        // without a nonce, so that an id token never passes as one
         if !claims["events"][LOGOUT].is_object() || claims.get("nonce").is_some() {
             return Err(TokenProblem::Logout);
         }
@@ -121,7 +120,7 @@ impl TokenContext<'_> {
         Ok(Timestamp::from_seconds(expires.saturating_add(SKEW)))
     }
 
-    /// True if the token is for this client: alone, or as the one that it was issued to (`azp`).
+    /// True if the token is for this client: as its only audience, or as the party it was issued to (`azp`).
     fn is_addressed(self, claims: &Value) -> bool {
         let authorized = claims.get("azp");
         let others_allow = |required: bool| match authorized {

@@ -1,5 +1,5 @@
-//! The body of an answer from another replica, which breaks off when that replica is gone: a peer that was stopped says
-//! nothing of it. Knows nothing of what it says.
+//! The body of an answer from another replica, which breaks off when that replica is gone: a stopped peer does not
+//! close its connections.
 
 use std::{
     io,
@@ -20,7 +20,7 @@ pub(super) struct CarriedBody {
 // === impl CarriedBody ===
 
 impl CarriedBody {
-    /// The body of the answer of a replica that says nothing more after this.
+    /// The body of a replica's answer; the replica sends nothing more after `silence`.
     pub(super) fn new(body: Incoming, silence: impl Future<Output = ()> + Send + 'static) -> Self {
         Self { body, silence: silence.boxed() }
     }

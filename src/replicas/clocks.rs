@@ -1,5 +1,6 @@
-//! The clock of this machine beside those of the database and of the other replicas. Sessions, codes and tokens carry times
-//! that any replica may have written, so a replica whose clock is wrong ends what is alive elsewhere.
+//! Compares the clock of this machine with the clocks of the database and the other replicas. Sessions, codes and
+//! tokens carry times that any replica may have written, so a replica with a wrong clock ends sessions that are alive
+//! elsewhere.
 
 use std::time::Duration;
 
@@ -8,30 +9,30 @@ use tokio::time::Instant;
 
 use crate::model::ClockDifference;
 
-/// Difference from the database's clock that the log tells of.
+/// From this difference to the database's clock on, the log reports it.
 const NOTICED: Duration = Duration::from_secs(1);
-/// Difference with which a clock is wrong.
+/// A clock this far off is wrong.
 const WRONG: Duration = Duration::from_mins(1);
-/// Time for which another replica's clock has to speak against this one: when the database's clock moves, each replica
-/// notices with its next renewal, and tells so with that.
+/// For this long another replica's clock has to contradict this one: when the database's clock moves, each replica
+/// notices and reports it with its next renewal.
 const CONFIRMED_AFTER: Duration = Duration::from_secs(3);
 /// Interval between lines of the log about the same difference.
 const LOGGED_EVERY: Duration = Duration::from_mins(10);
 
-/// The clocks, as far as this replica knows them.
+/// The clocks known to this replica.
 #[derive(Debug, Default)]
 pub(super) struct Clocks(Mutex<KnownClocks>);
 
 #[derive(Debug, Default)]
 struct KnownClocks {
     own: Option<ClockDifference>,
-    /// Since when the clock of another replica speaks against this one.
+    /// Since when another replica's clock contradicts this one.
     contradicted: Option<Instant>,
-    /// The difference that the log told last, and the time of that.
+    /// The last logged difference, and when it was logged.
     told: Option<(ClockDifference, Instant)>,
 }
 
-/// A clock with which a replica does not join.
+/// A clock that keeps a replica from joining.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the clock of this machine is {0} the database's: set the clocks of both machines (with NTP), and start again; with \
@@ -42,14 +43,14 @@ pub struct WrongClock(pub(super) ClockDifference);
 // === impl Clocks ===
 
 impl Clocks {
-    /// Lets a replica with this difference join those with the others, or not. If all differ alike, it is the database's clock
-    /// that is wrong.
+    /// Checks whether a replica with this difference may join replicas with the others. If all share the difference,
+    /// the database's clock is wrong.
     pub(super) fn admit(own: ClockDifference, others: &[ClockDifference]) -> Result<(), WrongClock> {
         let is_alone_with_it = others.is_empty() || is_contradicted(own, others);
         if own.size() > WRONG && is_alone_with_it { Err(WrongClock(own)) } else { Ok(()) }
     }
 
-    /// Notes the difference that a renewal has measured, too small by at most `uncertainty`.
+    /// Notes the difference measured by a renewal, too small by at most `uncertainty`.
     pub(super) fn measured(&self, raw: ClockDifference, uncertainty: Duration) {
         let own = raw.at_least(uncertainty);
         metrics::gauge!("lockkeeper_clock_difference_seconds").set(own.as_seconds());
@@ -67,7 +68,7 @@ impl Clocks {
         }
     }
 
-    /// Compares it with the clocks of the other replicas, as they were at their last renewals.
+    /// Compares it with the other replicas' clocks at their last renewals.
     pub(super) fn compare(&self, others: &[ClockDifference]) {
         let mut state = self.0.lock();
         let Some(own) = state.own else { return };
@@ -84,7 +85,7 @@ impl Clocks {
         }
     }
 
-    /// The difference of a clock that is wrong.
+    /// The difference of this clock, if it is wrong.
     pub(super) fn wrong(&self) -> Option<ClockDifference> {
         let state = self.0.lock();
         let is_confirmed = state.contradicted.is_some_and(|since| since.elapsed() >= CONFIRMED_AFTER);
@@ -92,7 +93,7 @@ impl Clocks {
     }
 }
 
-/// True if this clock is wrong, and another one is right and shows another time.
+/// True if this clock is wrong, and another one is right and differs from it.
 fn is_contradicted(own: ClockDifference, others: &[ClockDifference]) -> bool {
     let contradicts = |other: &ClockDifference| other.size() <= WRONG && other.between(own) > WRONG;
     own.size() > WRONG && others.iter().any(contradicts)

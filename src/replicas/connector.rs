@@ -1,4 +1,4 @@
-//! Connections to other replicas: TCP, then TLS in which both prove their keys. Knows nothing of requests.
+//! Connections to other replicas: TCP, then TLS with proof of both keys.
 
 use std::{
     io,
@@ -25,23 +25,22 @@ use crate::model::ReplicaNumber;
 
 /// Maximum time to connect: all addresses of the name, and TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// TCP keep-alive: idle time, and interval of probes. A replica whose machine or network is gone is noticed soon: an answer that
-/// it owes is given up, and its client told.
+/// TCP keep-alive: idle time, and interval of probes. A replica whose machine or network is gone is noticed soon: its
+/// pending answers fail, and their clients learn of it.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(1));
-/// Maximum time for which what was sent, or a probe, may stay unacknowledged (RFC 5482). Replicas always read requests.
+/// Sent data, or a probe, may stay unacknowledged for at most this long (RFC 5482). Replicas always read requests.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(6);
-/// What follows the number of a replica in the host of [`uri`].
+/// Suffix after the number of a replica in the host of [`uri`].
 const DOMAIN: &str = ".replica";
 
-/// Connects to the replicas that the hosts of URIs name. Cheap to clone.
+/// Connects to the replicas named by the hosts of URIs. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct PeerConnector(pub(super) Membership);
 
-/// An open connection.
 pub(super) struct PeerConnection(TokioIo<TlsStream<TcpStream>>);
 
-/// The URI by which [`PeerConnector`] finds a replica, with this path and query.
+/// The URI that leads [`PeerConnector`] to a replica, with this path and query.
 pub(super) fn uri(replica: ReplicaNumber, path: &str) -> Result<Uri, http::Error> {
     Uri::builder().scheme("http").authority(format!("{replica}{DOMAIN}")).path_and_query(path).build()
 }

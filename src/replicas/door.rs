@@ -1,5 +1,5 @@
-//! The listener for other replicas: whoever shows the key of one is let in, and its requests are served as if they had come
-//! to this replica. Knows nothing of MCP.
+//! The listener for other replicas: a peer with the key of a replica is let in, and its requests are served as if they
+//! had come here.
 
 use std::{
     io,
@@ -34,7 +34,7 @@ use crate::{
     model::RequestPlace,
 };
 
-/// Maximum time of TLS and of the look at the key.
+/// Maximum time for TLS and the check of the key.
 const OPENING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval between lines of the log about connections with unknown keys.
 const STRANGERS_LOGGED_EVERY: Duration = Duration::from_mins(1);
@@ -46,7 +46,7 @@ pub struct ReplicaDoor {
     entrance: Entrance,
 }
 
-/// What is checked of those who connect. Cheap to clone.
+/// The check of connecting peers. Cheap to clone.
 #[derive(Debug, Clone)]
 struct Entrance {
     tls: Arc<ServerConfig>,
@@ -54,7 +54,7 @@ struct Entrance {
     strangers: Arc<Strangers>,
 }
 
-/// Connections with unknown keys. All together cause one line of the log in a minute, which counts them.
+/// Connections with unknown keys. The log gets one line a minute with their number.
 #[derive(Debug, Default)]
 struct Strangers(Mutex<StrangersState>);
 
@@ -65,19 +65,17 @@ struct StrangersState {
     logged: Option<Instant>,
 }
 
-/// A connection: TLS begins where the connection is served.
+/// A connection. TLS begins where the connection is served.
 pub enum PeerStream {
-    /// Accepted.
     Accepted(AcceptedPeer),
-    /// TLS, and the look at the key.
+    /// TLS, and the check of the key.
     Opening(BoxFuture<'static, io::Result<TlsStream<TcpStream>>>),
-    /// From another replica.
     Open(Box<TlsStream<TcpStream>>),
-    /// From somebody else, or TLS failed.
+    /// From a stranger, or TLS failed.
     Refused,
 }
 
-/// A connection on which nothing was read yet.
+/// A connection that was not read yet.
 #[derive(Debug)]
 pub struct AcceptedPeer {
     stream: TcpStream,
@@ -163,7 +161,7 @@ impl PeerStream {
             match ready!(opening.poll_unpin(cx)) {
                 Ok(stream) => *self = Self::Open(Box::new(stream)),
                 Err(error) => {
-                    // whoever serves the connection asks again, to end it
+                    // the server of the connection polls again, to end it
                     *self = Self::Refused;
                     return Poll::Ready(Err(error));
                 }
@@ -208,7 +206,7 @@ impl<S: Serve> Service<Request> for CarriedRequests<S> {
     }
 
     fn call(&mut self, mut request: Request) -> S::Future {
-        // the client's, and not the other replica's
+        // the client's, not the other replica's
         let from = request.headers_mut().remove(CLIENT_IP).and_then(|ip| ip.to_str().ok()?.parse::<IpAddr>().ok());
         if let Some(from) = from {
             request.extensions_mut().insert(ConnectInfo(SocketAddr::new(from, 0)));

@@ -1,4 +1,4 @@
-//! The body of an answer of a replica, which goes on only while its lease runs. Knows nothing of what it says.
+//! The body of a replica's answer, which continues only while its lease runs.
 
 use std::{
     pin::Pin,
@@ -21,7 +21,7 @@ pub(super) struct FencedBody {
     fence: Fence,
     /// Held until the answer has ended.
     _running: Option<TaskTrackerToken>,
-    /// A part that waits for the fence, and the wait.
+    /// A part waiting for the fence, and its wait.
     held: Option<(BodyPart, BoxFuture<'static, ()>)>,
 }
 

@@ -1,5 +1,5 @@
-//! The home: the one replica at which those servers run that all replicas share (`home = "one"`). A replica becomes it when
-//! no other is, and stays it until it ends. Knows nothing of servers.
+//! The home: the single replica that runs the servers shared by all replicas (`home = "one"`). A replica becomes the
+//! home if there is none, and stays it until its end.
 
 use std::{
     collections::BTreeSet,
@@ -13,54 +13,54 @@ use crate::{
     support::Latch,
 };
 
-/// What a replica knows of the home.
+/// A replica's knowledge of the home.
 #[derive(Debug, Default)]
 pub(super) struct Home {
-    /// The endpoints with such servers.
+    /// The endpoints with shared servers.
     targets: ArcSwap<BTreeSet<Target>>,
     /// True if this replica is about to end.
     is_closing: AtomicBool,
-    /// Open if it is this replica.
+    /// Open if this replica is the home.
     here: Latch,
-    /// The other replica that it was at the last look; 0 if it was none.
+    /// The other replica that was the home at the last look, or 0.
     other: AtomicI64,
 }
 
 // === impl Home ===
 
 impl Home {
-    /// Open once it is this replica.
+    /// Open once this replica is the home.
     pub(super) fn here(&self) -> &Latch {
         &self.here
     }
 
-    /// Replaces the endpoints that need it.
+    /// Replaces the endpoints that need the home.
     pub(super) fn set_targets(&self, targets: BTreeSet<Target>) {
         self.targets.store(targets.into());
     }
 
-    /// True if the endpoint with this path needs it.
+    /// True if the endpoint with this path needs the home.
     pub(super) fn serves(&self, path: &str) -> bool {
         let targets = self.targets.load();
         !targets.is_empty() && Endpoint::from_path(path).is_some_and(|endpoint| targets.contains(&endpoint.target))
     }
 
-    /// This replica is about to end: it does not become the home any more.
+    /// This replica is about to end: it no longer becomes the home.
     pub(super) fn close(&self) {
         self.is_closing.store(true, Ordering::Relaxed);
     }
 
-    /// True if this replica should become it, since no other is.
+    /// True if this replica should become the home, since there is none.
     pub(super) fn is_wanted(&self) -> bool {
         !self.here.is_open() && !self.is_closing.load(Ordering::Relaxed) && !self.targets.load().is_empty()
     }
 
-    /// Notes which other replica it is.
+    /// Notes which other replica is the home.
     pub(super) fn set_other(&self, other: Option<ReplicaNumber>) {
         self.other.store(other.map_or(0, ReplicaNumber::get), Ordering::Relaxed);
     }
 
-    /// The other replica that it is.
+    /// The home, if it is another replica.
     pub(super) fn other(&self) -> Option<ReplicaNumber> {
         let other = self.other.load(Ordering::Relaxed);
         (other != 0).then(|| ReplicaNumber::new(other))

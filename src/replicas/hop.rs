@@ -1,4 +1,4 @@
-//! One request carried to another replica, and its answer as it comes. Knows nothing of who has what.
+//! One request carried to another replica, with its answer streamed back.
 
 use axum::{body::Body, response::Response};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version, header, request::Parts};
@@ -24,10 +24,10 @@ use crate::{
 /// The address of the client, for the other replica.
 pub(super) const CLIENT_IP: HeaderName = HeaderName::from_static("lockkeeper-client-ip");
 
-/// Set for a message that was refused, and of which only answers are taken: [`RequestPlace::Late`].
+/// Marks a refused message, from which only answers are accepted: [`RequestPlace::Late`].
 pub(super) const LATE: HeaderName = HeaderName::from_static("lockkeeper-late");
 
-/// Headers that concern one connection (RFC 9110 7.6.1), or the way to this replica.
+/// Headers of one connection (RFC 9110 7.6.1), or of the path to this replica.
 const OF_CONNECTION: [HeaderName; 8] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -39,10 +39,10 @@ const OF_CONNECTION: [HeaderName; 8] = [
     header::EXPECT,
 ];
 
-/// Bytes of an answer that is read whole before any of it is sent on.
+/// An answer up to this size in bytes is read whole before any of it is sent on.
 const MAX_SHORT: u64 = 64 * 1024;
 
-/// Idle connections to each other replica that are kept open.
+/// Maximum number of idle connections kept to each other replica.
 const IDLE_CONNECTIONS: usize = 256;
 
 /// Carries requests. Cheap to clone.
@@ -53,17 +53,17 @@ pub(super) struct Carrier {
     budget: MemoryBudget,
 }
 
-/// What became of a request.
+/// The outcome for a carried request.
 pub(super) enum Carried {
     /// The other replica answered.
     Answered(Response),
-    /// It does not have what the request names; the body of the request.
+    /// It lacks what the request names; the body of the request.
     NotThere(Body),
-    /// It could not be reached, and got nothing; the body of the request.
+    /// It was unreachable and got nothing; the body of the request.
     Unreachable(Body),
-    /// Neither of them could serve it, and there was no memory to keep its body for another.
+    /// Neither could serve it, and there was no memory to keep its body for another.
     Forgotten,
-    /// It was lost after it may have got the request; the body of that, if there was memory to keep it.
+    /// It was lost after it may have received the request; the body, if there was memory to keep it.
     Lost(Option<Body>),
 }
 
@@ -76,11 +76,12 @@ impl Carrier {
         Self { client: builder.build(PeerConnector(membership)), tunnels, budget }
     }
 
-    /// Carries a request to a replica, with the credential that it came with: that one checks it as if it had come there.
+    /// Carries a request to a replica with its original credential, which that replica checks as if the request had
+    /// come there.
     pub(super) async fn carry(&self, (to, peer): (ReplicaNumber, &Peer), parts: &mut Parts, body: Body) -> Carried {
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let Ok(uri) = uri(to, path) else { return Carried::NotThere(body) };
-        // whose it is, the other replica finds out
+        // the other replica finds out whose it is
         let account = match parts.extensions.get() {
             Some(ClientIp(address)) => self.budget.address(*address),
             None => self.budget.process(),
@@ -95,7 +96,7 @@ impl Carrier {
         let answered = tokio::select! {
             biased;
             answered = self.client.request(request) => answered,
-            // only a message has an effect that must not be there twice
+            // only a message has an effect that must not happen twice
             () = peer.silence() => {
                 let is_message = parts.method == Method::POST;
                 return if is_message { Carried::Lost(owner.take_back()) } else { Carried::back(owner, Carried::NotThere) };
@@ -127,7 +128,7 @@ impl Carried {
     }
 }
 
-/// The headers of a request without those of its connection.
+/// The headers of a request without hop-by-hop ones.
 fn end_to_end(parts: &Parts) -> HeaderMap {
     let mut headers = parts.headers.clone();
     without_those_of_connection(&mut headers);
@@ -143,7 +144,8 @@ fn end_to_end(parts: &Parts) -> HeaderMap {
     headers
 }
 
-/// The answer for the client. A short one is read first, to be written at once, and to be an error if it breaks off; `None` then.
+/// The answer for the client. A short one is read first, so that it is written at once, and becomes an error if it
+/// breaks off; `None` then.
 async fn answer_of(answer: http::Response<hyper::body::Incoming>, peer: &Peer) -> Option<Response> {
     let (head, body) = answer.into_parts();
     let is_short = body.size_hint().exact().is_some_and(|bytes| bytes <= MAX_SHORT);

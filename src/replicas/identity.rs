@@ -1,5 +1,5 @@
 //! How replicas prove themselves to each other: TLS 1.3 with raw public keys (RFC 7250) on both sides. Each start of a
-//! replica has a key of its own, which its row in the store names. Knows nothing of rows.
+//! replica has a key of its own, which its row in the store names.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(super) struct ReplicaIdentity {
     provider: Arc<CryptoProvider>,
 }
 
-/// The key of this replica cannot be used.
+/// Why the key of this replica cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// No key was generated.
@@ -45,7 +45,7 @@ pub enum IdentityError {
     Tls(#[from] Error),
 }
 
-/// Accepts one key of a server, or any key of a client, whose proof is checked: who is known is decided with the store.
+/// Accepts one key of a server, or any key of a client, after checking the proof: the store decides who is known.
 #[derive(Debug)]
 struct RawKeyVerifier {
     /// The `SubjectPublicKeyInfo` of the server; `None` for clients.
@@ -56,7 +56,6 @@ struct RawKeyVerifier {
 // === impl ReplicaIdentity ===
 
 impl ReplicaIdentity {
-    /// A new key.
     pub(super) fn generate() -> Result<Self, IdentityError> {
         let generated = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &SystemRandom::new());
         let pkcs8 = PrivatePkcs8KeyDer::from(generated.map_err(|_| IdentityError::Generation)?.as_ref().to_vec());
@@ -82,7 +81,7 @@ impl ReplicaIdentity {
         Ok(Arc::new(tls))
     }
 
-    /// TLS for the other replicas. Whose key they show has to be checked afterwards.
+    /// TLS for the other replicas. Check afterwards whose key they show.
     pub(super) fn acceptor(&self) -> Result<Arc<ServerConfig>, Error> {
         let tls = ServerConfig::builder_with_provider(Arc::clone(&self.provider)).with_protocol_versions(&[&TLS13])?;
         let shown = Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::clone(&self.key)));

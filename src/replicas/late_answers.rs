@@ -1,6 +1,6 @@
-//! Messages that could not be carried in time, for what of them is an answer. A client sends an answer once, and its call would
-//! wait for it for ever: so it is carried again until the replica that has its session takes it. That one takes nothing but
-//! answers of it. Knows nothing of MCP.
+//! Messages that could not be carried in time, kept for the answers in them. A client sends an answer only once, and a
+//! call would wait for it forever: so it is carried again until the replica with the session accepts it. That replica
+//! accepts only answers from it.
 
 use std::{
     collections::HashMap,
@@ -23,13 +23,12 @@ use super::{
 };
 use crate::model::{ClientIp, ReplicaNumber, RequestPlace};
 
-/// Time for which a message is carried again: as long as a server's request waits for an answer.
+/// A message is carried again for this long: a server's request waits for an answer no longer.
 const KEPT_FOR: Duration = Duration::from_mins(10);
-/// Interval of attempts.
 const RETRIED_EVERY: Duration = Duration::from_secs(1);
 /// Messages of one address, and of all; further ones are dropped.
 const MAX_LATE: (usize, usize) = (16, 1_024);
-/// Size in bytes of a message, and the time in which it has to be there.
+/// Maximum size of a message in bytes, and maximum time to receive it.
 const MAX_LATE_BODY: (usize, Duration) = (256 * 1024, Duration::from_secs(5));
 
 /// The messages that wait. Cheap to clone.
@@ -37,7 +36,7 @@ const MAX_LATE_BODY: (usize, Duration) = (256 * 1024, Duration::from_secs(5));
 pub(super) struct LateAnswers {
     membership: Membership,
     carrier: Carrier,
-    /// The number that waits, by address.
+    /// The number of waiting messages, by address.
     waiting: Arc<Mutex<HashMap<IpAddr, usize>>>,
     tasks: TaskTracker,
     end: CancellationToken,
@@ -53,7 +52,7 @@ impl LateAnswers {
         Self { membership, carrier, waiting: Arc::default(), tasks: TaskTracker::new(), end }
     }
 
-    /// Keeps a message for this replica, if there is room.
+    /// Keeps a message for this replica, within the limits.
     pub(super) fn keep(&self, to: ReplicaNumber, parts: &Parts, body: Body) {
         if parts.method != Method::POST {
             return;
@@ -85,7 +84,7 @@ impl LateAnswers {
         let until = Instant::now() + KEPT_FOR;
         while Instant::now() < until {
             sleep(RETRIED_EVERY).await;
-            // what waited there ended with it
+            // requests waiting there ended with it
             let Some(peer) = self.membership.known(to) else { return };
             if let Carried::Answered(_) = self.carrier.carry((to, &peer), &mut parts, body.clone().into()).await {
                 return;

@@ -1,5 +1,4 @@
-//! The body of a request that is carried to another replica, and comes back if that one does not take it. Knows nothing of
-//! what it says.
+//! The body of a request carried to another replica. It comes back if that replica does not accept it.
 
 use std::{
     pin::Pin,
@@ -15,20 +14,19 @@ use parking_lot::Mutex;
 
 use crate::support::{Account, memory::Charge};
 
-/// A body on its way. A copy of what was sent of it is kept at the expense of the address that it came from, as long as
-/// there is memory for that.
+/// A body in transit. A copy of the sent part is kept at the expense of its client address, as long as there is memory.
 pub(super) struct LentBody(Arc<Mutex<Lent>>);
 
 /// The claim to the body.
 pub(super) struct BodyOwner(Arc<Mutex<Lent>>);
 
 struct Lent {
-    /// `None`: there was no memory for it.
+    /// `None` if there was no memory for it.
     sent: Option<(Vec<Bytes>, Charge)>,
     rest: Body,
 }
 
-/// Lends a body, for whose copy this account pays until the answer is there.
+/// Lends a body. This account pays for the copy until the answer is there.
 pub(super) fn lend(body: Body, account: Account) -> (LentBody, BodyOwner) {
     let sent = Some((Vec::new(), Charge::nothing(account)));
     let lent = Arc::new(Mutex::new(Lent { sent, rest: body }));
@@ -38,7 +36,7 @@ pub(super) fn lend(body: Body, account: Account) -> (LentBody, BodyOwner) {
 // === impl BodyOwner ===
 
 impl BodyOwner {
-    /// The whole body, unless there was no memory to keep what was sent of it. Whoever had it gets nothing more of it.
+    /// The whole body, unless there was no memory to keep the sent part. The borrower gets no more of it.
     pub(super) fn take_back(self) -> Option<Body> {
         let mut lent = self.0.lock();
         let (sent, rest) = (lent.sent.take(), std::mem::take(&mut lent.rest));

@@ -1,6 +1,6 @@
-//! This replica among the others: its number, its lease, and who the others are. The store is the only judge: a replica
-//! that cannot renew its lease there owns nothing after it, and one that was deposed learns it there. The length of a lease
-//! is measured by whoever holds or watches it, with a clock that never steps. Knows nothing of requests.
+//! This replica among the others: its number, its lease, and the other replicas. Only the store decides: a replica that
+//! cannot renew its lease there owns nothing afterwards, and a deposed replica learns it there. Holders and watchers of
+//! a lease measure its length themselves, with a clock that never steps.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,24 +28,24 @@ use crate::{
     support::{Clock, Fence},
 };
 
-/// The lease of a replica, after which another may have what it owns.
+/// The lease of a replica, after which another may take over what it owns.
 pub(super) const LEASE: Duration = Duration::from_secs(6);
 /// Interval of renewals, and of looks at the others.
 pub(super) const RENEWED_EVERY: Duration = Duration::from_millis(1_500);
-/// Maximum time of one renewal: a connection that hangs must not cost the lease.
+/// Maximum time of one renewal, so that a hanging connection does not cost the lease.
 const RENEWAL_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time before the end of the lease at which this replica stops: for what is on its way.
+/// This replica stops this long before the end of its lease, for messages in transit.
 const MARGIN: Duration = Duration::from_millis(500);
-/// Time in which what a replica sent before it left may still arrive. It keeps its connections open for longer.
+/// After a replica left, its last messages may arrive for this long. It keeps its connections open for longer.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
-/// Time without a renewal after which a replica has missed one, and is about to miss another. What is sent to it would
-/// perhaps never be answered.
+/// After this time without a renewal, a replica has missed one, and is about to miss another. Messages to it might
+/// never be answered.
 const LATE: Duration = Duration::from_secs(3);
-/// Maximum time to find out if this replica was deposed, after a renewal that failed.
+/// Maximum time to find out whether this replica was deposed, after a failed renewal.
 const REGARD_TIMEOUT: Duration = Duration::from_millis(500);
-/// Minimum interval of looks at the store for a replica that is not known yet.
+/// Minimum interval of looks at the store for an unknown replica.
 const LOOKED_UP_EVERY: Duration = Duration::from_millis(200);
-/// The same for unknown keys, all together: anybody who reaches the address for replicas can show some.
+/// The same for all unknown keys together: anyone who can reach the address for replicas can present some.
 const KEYS_LOOKED_UP_EVERY: Duration = Duration::from_secs(1);
 
 /// This replica and the others. Cheap to clone.
@@ -59,7 +59,7 @@ struct Inner {
     identity: ReplicaIdentity,
     fence: Fence,
     peers: ArcSwap<Peers>,
-    /// Those whose rows cannot be used. They are deposed when their lease is over.
+    /// Replicas with unusable rows. They are deposed when their lease is over.
     left_out: Mutex<BTreeSet<ReplicaNumber>>,
     home: Home,
     clocks: Clocks,
@@ -68,7 +68,6 @@ struct Inner {
     looked_for_key: tokio::sync::Mutex<Option<Instant>>,
 }
 
-/// The other replicas.
 type Peers = BTreeMap<ReplicaNumber, Arc<Peer>>;
 
 /// The leases of the others, as this replica has seen them change.
@@ -76,19 +75,18 @@ type Peers = BTreeMap<ReplicaNumber, Arc<Peer>>;
 struct LeaseWatch {
     /// The last look at the store.
     looked: Instant,
-    /// The last one that found something.
+    /// Time of the last successful read.
     read: Instant,
-    /// The last renewal of each, and since when it is the last.
+    /// The last renewal of each, and when this replica first saw it.
     leases: BTreeMap<ReplicaNumber, (LeaseRenewal, Instant)>,
 }
 
-/// Another replica.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) address: ReplicaAddress,
     pub(super) tls: Arc<ClientConfig>,
     public_key: Vec<u8>,
-    /// It has missed two renewals of its lease.
+    /// Set when it has missed two renewals of its lease.
     is_late: AtomicBool,
     /// Cancelled when it has left or was deposed.
     gone: CancellationToken,
@@ -99,13 +97,11 @@ pub(super) struct Peer {
 #[error("the lease of this replica ended and others have its sessions: it stops, to be started anew")]
 pub struct Deposed;
 
-/// A replica that cannot join.
+/// Why a replica cannot join.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
-    /// No key.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// The store failed.
     #[error(transparent)]
     Storage(#[from] StorageError),
     /// A clock that is wrong.
@@ -113,7 +109,7 @@ pub enum JoinError {
     Clock(#[from] WrongClock),
 }
 
-/// The reason for which a replica should get no requests.
+/// Why a replica should get no requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unready {
     /// It could not renew its lease.
@@ -125,12 +121,12 @@ pub enum Unready {
 // === impl Peer ===
 
 impl Peer {
-    /// True if it has missed two renewals of its lease: it may be about to lose it.
+    /// True if it has missed two renewals and may be about to lose its lease.
     pub(super) fn is_late(&self) -> bool {
         self.is_late.load(Ordering::Relaxed)
     }
 
-    /// Waits until nothing more comes from it, since it has left or was deposed: one that was stopped says nothing of that.
+    /// Waits until it sends nothing more, since it has left or was deposed: a stopped replica does not announce that.
     pub(super) fn silence(&self) -> impl Future<Output = ()> + Send + 'static {
         let gone = self.gone.clone();
         async move {
@@ -143,7 +139,8 @@ impl Peer {
 // === impl Membership ===
 
 impl Membership {
-    /// Joins the replicas of the store under this address, and is their home if none is and these endpoints need one.
+    /// Joins the replicas of the store under this address, and becomes their home if there is none and these endpoints
+    /// need one.
     pub(super) async fn join(
         (storage, clock): (Storage, Arc<dyn Clock>),
         address: &ReplicaAddress,
@@ -185,7 +182,7 @@ impl Membership {
         &self.0.fence
     }
 
-    /// What this replica knows of the home.
+    /// This replica's knowledge of the home.
     pub(super) fn home(&self) -> &Home {
         &self.0.home
     }
@@ -195,7 +192,7 @@ impl Membership {
         &self.0.identity
     }
 
-    /// The reason for which this replica should get no requests at the moment, if there is one.
+    /// Why this replica should get no requests at the moment, if so.
     pub(super) fn unready(&self) -> Option<Unready> {
         if !self.0.fence.is_open() {
             return Some(Unready::NoLease);
@@ -211,7 +208,7 @@ impl Membership {
     pub(super) async fn keep(&self, stop: &CancellationToken) -> Result<(), Deposed> {
         let mut rounds = interval(RENEWED_EVERY);
         rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // what this replica has renewed without interruption since; others may still be about to
+        // this replica has renewed without interruption since; others may still be about to
         let mut renewed_since: Option<Instant> = None;
         while stop.run_until_cancelled(rounds.tick()).await.is_some() {
             let before = Instant::now();
@@ -246,7 +243,7 @@ impl Membership {
         Ok(true)
     }
 
-    /// After a renewal that failed: a database that takes no writes may still tell that others have deposed this replica.
+    /// After a failed renewal: a database that accepts no writes may still show that others have deposed this replica.
     async fn still_there(&self) -> Result<(), Deposed> {
         let regard = async { self.0.storage.replicas().is_there(self.0.number).await };
         match timeout(REGARD_TIMEOUT, regard).await {
@@ -255,14 +252,14 @@ impl Membership {
         }
     }
 
-    /// Leaves: what this replica owned belongs to nobody from now on.
+    /// Leaves: from now on, others may take over what this replica owned.
     pub(super) async fn leave(&self) {
         if let Err(error) = self.0.storage.replicas().leave(self.0.number).await {
             tracing::warn!(%error, "the others take over only when the lease of this replica is over");
         }
     }
 
-    /// True if other replicas were there at the last look.
+    /// True if there were other replicas at the last look.
     pub(super) fn has_others(&self) -> bool {
         !self.0.peers.load().is_empty()
     }
@@ -277,7 +274,7 @@ impl Membership {
         if let Some(peer) = self.known(number) {
             return Some(peer);
         }
-        // those before this one were there when it joined
+        // lower numbers were already there when this replica joined
         if number > self.0.number {
             self.look_again().await;
         }
@@ -294,7 +291,7 @@ impl Membership {
         is_known()
     }
 
-    /// Looks for an unknown key, or waits for a look that began later than this.
+    /// Looks for an unknown key, or waits for a look that begins after this call.
     async fn look_for_key(&self) {
         let asked = Instant::now();
         let mut looked = self.0.looked_for_key.lock().await;
@@ -321,7 +318,6 @@ impl Membership {
         assert!(self.renew().await.unwrap());
     }
 
-    /// Looks at once.
     #[cfg(test)]
     pub(super) async fn look_for_tests(&self) {
         self.look().await.unwrap();
@@ -333,7 +329,7 @@ impl Membership {
         self.0.looked_for_key.lock().await.unwrap()
     }
 
-    /// Looks, or waits for a look that began later than this.
+    /// Looks, or waits for a look that begins after this call.
     pub(super) async fn look_again(&self) {
         let asked = Instant::now();
         let mut watch = self.0.watch.lock().await;
@@ -348,12 +344,12 @@ impl Membership {
         }
     }
 
-    /// Reads who the others are, and returns those whose lease is over.
+    /// Reads the other replicas, and returns the ones whose lease is over.
     async fn look(&self) -> Result<Vec<(ReplicaNumber, LeaseRenewal)>, StorageError> {
         self.read(&mut *self.0.watch.lock().await).await
     }
 
-    /// The same, one after the other: what was read first must not replace what was read later.
+    /// The same, one after the other, so that older reads cannot replace newer ones.
     async fn read(&self, watch: &mut LeaseWatch) -> Result<Vec<(ReplicaNumber, LeaseRenewal)>, StorageError> {
         watch.looked = Instant::now();
         let rows = self.0.storage.replicas().list().await?;
@@ -376,8 +372,8 @@ impl Membership {
         Ok(over.map(|row| (row.number, row.renewal)).collect())
     }
 
-    /// Notes which replica is the home, or becomes it if none is. That it is the home itself is in the rows if the answer to
-    /// that was lost.
+    /// Notes which replica is the home, or becomes it if there is none. If the answer to that write was lost, the rows
+    /// still show that this replica is the home.
     async fn look_for_home(&self, rows: &[ReplicaRow]) -> Result<(), StorageError> {
         let home = rows.iter().find(|row| row.is_home).map(|row| row.number);
         self.0.home.set_other(home.filter(|number| *number != self.0.number));
@@ -441,8 +437,8 @@ impl Membership {
 // === impl LeaseWatch ===
 
 impl LeaseWatch {
-    /// Notes what a look has found. After a time without one all begin anew: they may be about to renew their leases, as this
-    /// replica was.
+    /// Notes the result of a look. After a time without one, all leases start over: the others may be about to renew
+    /// theirs, as this replica was.
     fn note<'a>(&mut self, rows: impl Iterator<Item = &'a ReplicaRow>) {
         let now = Instant::now();
         let before = if now - self.read < LATE { std::mem::take(&mut self.leases) } else { BTreeMap::new() };
@@ -451,13 +447,13 @@ impl LeaseWatch {
         self.leases = rows.map(|row| (row.number, seen(row).unwrap_or((row.renewal, now)))).collect();
     }
 
-    /// Time for which a replica has not renewed its lease, as far as it was watched.
+    /// Time since a replica renewed its lease, as far as it was watched.
     fn silence(&self, number: ReplicaNumber) -> Duration {
         self.leases.get(&number).map_or(Duration::ZERO, |(_, since)| self.read - *since)
     }
 }
 
-/// Refuses to join with a clock that is wrong.
+/// Refuses to join with a wrong clock.
 async fn check_clock(storage: &Storage, clock: &dyn Clock) -> Result<(), JoinError> {
     let (before, shown) = (Instant::now(), clock.now());
     let database = storage.replicas().clock().await?;

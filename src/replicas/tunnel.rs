@@ -1,5 +1,4 @@
-//! A connection of a client that becomes another protocol (RFC 9110 7.8), WebSocket, on its way to another replica. Knows
-//! nothing of what is said on it.
+//! A client's connection that becomes another protocol (RFC 9110 7.8), WebSocket, and is carried to another replica.
 
 use axum::{body::Body, response::Response};
 use http::{HeaderMap, HeaderValue, StatusCode, Version, header, request::Parts};
@@ -16,14 +15,13 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub(super) struct Tunnels {
     /// Owns the task of each.
     pub(super) tasks: TaskTracker,
-    /// Ends them.
     pub(super) end: CancellationToken,
 }
 
 // === impl Tunnels ===
 
 impl Tunnels {
-    /// Asks the other replica for the protocol that the client asks for, if it does.
+    /// Passes on the client's request for another protocol, if there is one.
     pub(super) fn ask(parts: &Parts, headers: &mut HeaderMap) {
         if let Some(protocol) = parts.headers.get(header::UPGRADE) {
             headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
@@ -31,8 +29,8 @@ impl Tunnels {
         }
     }
 
-    /// The answer of a replica that takes the protocol; else the answer comes back. The tunnel is open until one side ends it,
-    /// or the other replica says nothing more.
+    /// The answer of a replica that accepts the protocol; otherwise returns its answer. The tunnel is open until one
+    /// side ends it, or the other replica falls silent.
     pub(super) fn open(
         &self,
         mut answer: http::Response<Incoming>,
@@ -46,7 +44,7 @@ impl Tunnels {
         let (server, end) = (on(&mut answer), self.end.clone());
         let copied = async move {
             let (client, server) = tokio::try_join!(client, server)?;
-            // either side may end it without a word
+            // either side may end it silently
             let _ = copy_bidirectional(&mut TokioIo::new(client), &mut TokioIo::new(server)).await;
             Ok::<(), hyper::Error>(())
         };

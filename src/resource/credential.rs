@@ -1,4 +1,4 @@
-//! Credential of a request (RFC 6750 2; `OA-106`, `OA-120`, `OA-121`). Knows nothing of its validity.
+//! Credential of a request (RFC 6750 2; `OA-106`, `OA-120`, `OA-121`).
 
 use std::{borrow::Cow, fmt};
 
@@ -13,24 +13,24 @@ use crate::{
 /// Query parameter for an API key on `/sse` and `/messages`.
 const QUERY_PARAMETER: &str = "api_key";
 
-/// Prefix of the entry with the token in the subprotocols that a WebSocket client offers: pages cannot set other headers of
-/// its request, and a URL must not have it.
+/// Prefix of the entry with the token among a WebSocket client's subprotocols: pages cannot set other headers of its
+/// request, and the token must not be in a URL.
 const PROTOCOL_PREFIX: &str = "bearer.";
 
 /// Maximum length of a credential, in bytes.
 const LONGEST: usize = 8 * 1024;
 
-/// Headers in which keys are sent elsewhere, and which are not read here.
+/// Headers that carry keys at other services, and that the gateway ignores.
 const UNREAD_HEADERS: [&str; 7] =
     ["X-API-Key", "Api-Key", "ApiKey", "X-Auth-Token", "X-Access-Token", "Authentication", "Proxy-Authorization"];
 
-/// Parameters in which keys are sent elsewhere, and which are not read here.
+/// Parameters that carry keys at other services, and that the gateway ignores.
 const UNREAD_PARAMETERS: [&str; 6] = ["apiKey", "apikey", "api-key", "key", "token", "access_token"];
 
 /// Schemes that clients send in place of `Bearer`.
 const OTHER_SCHEMES: [&str; 6] = ["Basic", "Token", "DPoP", "ApiKey", "Digest", "Negotiate"];
 
-/// Substitute for a credential in a request without one.
+/// The part of a request that came in place of a credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrived {
     Nothing,
@@ -42,7 +42,7 @@ pub(super) enum Arrived {
     Scheme(&'static str),
     /// `Authorization` without a scheme.
     NoScheme,
-    /// `Authorization` with a scheme that nobody knows.
+    /// `Authorization` with an unknown scheme.
     UnknownScheme,
 }
 
@@ -64,8 +64,8 @@ pub(super) enum Credential {
 }
 
 impl Credential {
-    /// Finds the credential of a request for `endpoint`. The same one twice is one: some clients write their header both for
-    /// the stream and for messages, and the two are joined.
+    /// Finds the credential of a request for `endpoint`. The same credential twice counts as one: some clients set
+    /// their header both for the stream and for messages, and the two get joined.
     pub(super) fn of(headers: &HeaderMap, uri: &Uri, endpoint: &Endpoint, allowed: QueryKey) -> Self {
         let elsewhere = match (endpoint.binding, allowed) {
             (Binding::Sse, QueryKey::Accepted) => query_key(uri).or_else(|| ticket(uri)),
@@ -74,14 +74,14 @@ impl Credential {
         };
         match (from_header(headers), elsewhere) {
             (None, elsewhere) => elsewhere.unwrap_or(Self::Absent),
-            // the ticket of the address is for clients that send no header
+            // the ticket in the address is for clients that send no header
             (Some(header), None | Some(Self::Ticket(_))) => header,
             (Some(Self::Header(token)), Some(same @ (Self::Query(_) | Self::Header(_)))) if same.is(&token) => same,
             (Some(_), Some(_)) => Self::Ambiguous,
         }
     }
 
-    /// Substitute for it, if it is absent.
+    /// The part that came in its place, if it is absent.
     pub(super) fn place_taker(&self, headers: &HeaderMap, uri: &Uri) -> Arrived {
         if matches!(self, Self::Absent) { Arrived::of(headers, uri) } else { Arrived::Nothing }
     }
@@ -139,13 +139,13 @@ impl fmt::Display for Arrived {
     }
 }
 
-/// The credential in `Authorization`; `None` without the header. Several lines are one list (RFC 9110 5.3).
+/// The credential in `Authorization`; `None` without the header. Several lines form one list (RFC 9110 5.3).
 fn from_header(headers: &HeaderMap) -> Option<Credential> {
     let mut lines = headers.get_all(header::AUTHORIZATION).iter().peekable();
     let first = lines.next()?;
     let is_sole = lines.peek().is_none();
     match bearer(first.as_bytes()).map(|token| std::str::from_utf8(token).map(pasted)) {
-        // nearly always, and without a search for commas
+        // the common case, without a search for commas
         Some(Ok(token)) if is_sole && is_token68(token) => return Some(Credential::Header(Secret::new(token))),
         Some(_) => {}
         None => {
@@ -156,7 +156,7 @@ fn from_header(headers: &HeaderMap) -> Option<Credential> {
             });
         }
     }
-    // a token has no comma
+    // tokens have no commas
     let parts = [first].into_iter().chain(lines).flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
     let tokens =
         parts.map(|part| bearer(part.trim_ascii()).and_then(|token| std::str::from_utf8(token).ok()).map(pasted));
@@ -172,7 +172,7 @@ fn from_header(headers: &HeaderMap) -> Option<Credential> {
     Some(Credential::Header(Secret::new(token)))
 }
 
-/// What follows the scheme; `None` for another scheme.
+/// The part after the scheme; `None` for another scheme.
 fn bearer(credentials: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = credentials.split_at_checked("bearer".len())?;
     let is_whole = token.first().is_none_or(|byte| *byte == b' ');
@@ -193,7 +193,7 @@ fn from_protocols(headers: &HeaderMap) -> Option<Credential> {
     sole(tokens, |token| if is_token68(token) { Credential::Header(Secret::new(token)) } else { Credential::Malformed })
 }
 
-/// The credential that all of these are; [`Credential::Ambiguous`] if they differ.
+/// The credential shared by all of these; [`Credential::Ambiguous`] if they differ.
 fn sole<T: PartialEq>(
     mut texts: impl Iterator<Item = T>,
     credential: impl FnOnce(T) -> Credential,
@@ -256,7 +256,7 @@ fn is_token68(text: &str) -> bool {
     !body.is_empty() && text.len() <= LONGEST && body.bytes().all(|byte| FITS_TOKEN68[usize::from(byte)])
 }
 
-/// The bytes of a token68 (RFC 9110 11.2): tokens are long, and come with every request.
+/// The bytes of a token68 (RFC 9110 11.2), as a table: tokens are long, and come with every request.
 static FITS_TOKEN68: [bool; 256] = {
     let mut fits = [false; 256];
     let mut byte = 0_u8;

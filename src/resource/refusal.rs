@@ -1,4 +1,4 @@
-//! Responses to refused requests (RFC 6750 3, RFC 9728 5.1; `OA-107` to `OA-111`). Knows nothing of the checks.
+//! Responses to refused requests (RFC 6750 3, RFC 9728 5.1; `OA-107` to `OA-111`).
 
 use std::{borrow::Cow, time::Duration};
 
@@ -26,25 +26,23 @@ pub(super) struct Challenge {
 /// Reason for refusing a request.
 #[derive(Debug)]
 pub(super) enum ResourceRefusal {
-    /// No credential: the bare challenge, without an error. The body says what came in its place.
+    /// No credential: the bare challenge, without an error. The body names what came in its place.
     NoCredential(Arrived),
     /// The credential is wrong, ended, revoked, or for another endpoint: the response never says which.
     InvalidToken,
-    /// A ticket of a stream that is not open: the client opens another, so this is no wrong credential.
+    /// A ticket of a closed stream: the client opens another, so this does not count as a wrong credential.
     EndedStream,
-    /// A header that cannot hold a token: an invalid one, of which the body says more.
+    /// A header that cannot hold a token: an invalid one, which the body describes.
     Malformed,
-    /// Credentials that differ.
     Ambiguous,
     /// The token lacks these scopes.
     InsufficientScope(Scopes),
-    /// The key lacks the rights. A new login with it would not help, so no scope is named (`OA-110`).
+    /// The key lacks the rights. A new login with that key would not help, so no scope is named (`OA-110`).
     NotAllowed,
     /// Too many wrong keys.
     Limited(Duration),
-    /// The user has as many connections as one may have.
+    /// The user has reached the maximum of connections.
     TooManyConnections,
-    /// The store failed.
     Unavailable,
 }
 
@@ -83,7 +81,7 @@ impl ResourceRefusal {
         response
     }
 
-    /// The description in the body: with what arrived, where that helps. The challenge stays as it is.
+    /// The description in the body: with what arrived, where that helps. The challenge stays the same.
     fn told(&self, description: &'static str) -> Cow<'static, str> {
         match self {
             Self::NoCredential(arrived) => Cow::Owned(format!("{description}. {arrived}")),

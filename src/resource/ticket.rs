@@ -1,4 +1,4 @@
-//! Tickets: replace an API key of the query at `/messages`. Knows nothing of sessions.
+//! Tickets: replace an API key of the query at `/messages`.
 //!
 //! A client that opens `/sse?api_key=…` posts to the URL of the `endpoint` event, and adds nothing to it; the key
 //! itself is never in that URL (`OA-122`). So the URL carries a ticket: 256 random bits, valid while the connection is

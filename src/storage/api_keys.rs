@@ -1,4 +1,4 @@
-//! The tables of users and API keys. Knows nothing of the text form of keys.
+//! The tables of users and API keys.
 
 use sqlx::AnyConnection;
 
@@ -44,7 +44,7 @@ columns! {
 pub struct KeyTable<'a>(pub(super) &'a Database);
 
 impl KeyTable<'_> {
-    /// Adds a key and, if there is none of this name, its user. Only a key with a secret has a MAC.
+    /// Adds a key and, if the name is new, its user. Only a key with a secret has a MAC.
     pub async fn add(&self, key: &ApiKey, mac: Option<&Digest>) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
         insert(&mut change, key, mac).await?;
@@ -63,7 +63,7 @@ impl KeyTable<'_> {
         row.map(ApiKeyRow::read).transpose()
     }
 
-    /// The key of this account, even if revoked or expired: of several the newest, and one that is not revoked first.
+    /// The key of this account, even if revoked or expired: preferably one that is not revoked, and then the newest.
     pub async fn find_by_account(&self, account: &KeyAccount) -> Result<Option<ApiKey>, StorageError> {
         let [kind, issuer, subject] = account.columns();
         let row: Option<ApiKeyRow> = sqlx::query_as(
@@ -103,7 +103,7 @@ impl KeyTable<'_> {
     }
 }
 
-/// Adds a key and, if there is none of this name, its user.
+/// Adds a key and, if the name is new, its user.
 pub(super) async fn insert(change: &mut AnyConnection, key: &ApiKey, mac: Option<&Digest>) -> Result<(), StorageError> {
     let account = match &key.kind {
         KeyKind::Secret(_) => None,
@@ -186,7 +186,7 @@ impl ApiKeyRow {
     }
 }
 
-/// Rights, as a row has them.
+/// Rights, as stored in a row.
 pub(super) fn rights(text: &str) -> Result<Rights, StorageError> {
     serde_json::from_str(text).map_err(|_| inconsistent("rights"))
 }

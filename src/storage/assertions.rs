@@ -1,9 +1,9 @@
-//! The table of client assertions that were accepted. Knows nothing of signatures.
+//! The table of accepted client assertions.
 
 use super::database::{Database, StorageError};
 use crate::support::{Digest, Timestamp};
 
-/// Client assertions that were accepted.
+/// Accepted client assertions.
 #[derive(Debug, Clone, Copy)]
 pub struct AssertionTable<'a>(pub(super) &'a Database);
 

@@ -1,4 +1,4 @@
-//! The audit trail. Knows nothing of what happened.
+//! The audit trail.
 
 use sqlx::{AssertSqlSafe, Row as _, any::AnyRow};
 
@@ -9,9 +9,9 @@ use super::{
 };
 use crate::support::Timestamp;
 
-/// Age from which a row can be deleted: a trigger refuses it before.
+/// Age from which a row can be deleted: a trigger refuses earlier deletions.
 const KEPT: i64 = 7 * 24 * 60 * 60 * 1000;
-/// Rows that one statement adds.
+/// Number of rows added by one statement.
 const ADDED_AT_ONCE: usize = 100;
 
 /// The audit trail. Rows are added, and the oldest ones deleted; triggers refuse everything else.
@@ -21,19 +21,16 @@ pub struct AuditTable<'a>(pub(super) &'a Database);
 /// A new row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditRow {
-    /// Time.
     pub at: Timestamp,
     /// The name of the event.
     pub event: String,
-    /// The user concerned.
     pub user: Option<String>,
-    /// The client concerned.
     pub client: Option<String>,
     /// The correlation id of the request.
     pub request: Option<String>,
     /// Further names and texts, as a JSON object.
     pub fields: String,
-    /// The number of events for which it stands.
+    /// The number of events that it counts for.
     pub count: i64,
 }
 
@@ -42,7 +39,6 @@ pub struct AuditRow {
 pub struct StoredAuditRow {
     /// Its number: later rows have greater ones.
     pub sequence: i64,
-    /// The row.
     pub row: AuditRow,
 }
 
@@ -51,15 +47,15 @@ pub struct StoredAuditRow {
 pub struct AuditSearch {
     /// Only rows after this number.
     pub after: i64,
-    /// Only those from this moment on.
+    /// Only rows from this moment on.
     pub since: Option<Timestamp>,
-    /// Only those of this user.
+    /// Only events of this user.
     pub user: Option<String>,
-    /// Only those of this client.
+    /// Only events of this client.
     pub client: Option<String>,
-    /// Only those of this event.
+    /// Only this kind of event.
     pub event: Option<String>,
-    /// Only those of the request with this correlation id.
+    /// Only events of the request with this correlation id.
     pub request: Option<String>,
     /// The newest of them, at most this many.
     pub limit: u32,
@@ -109,7 +105,7 @@ impl AuditTable<'_> {
         }
         text.push_str(" ORDER BY sequence DESC LIMIT $3");
         let since = search.since.map_or(i64::MIN, Timestamp::as_millis);
-        // the texts above alone: values are bound
+        // only the fixed texts: values are bound
         let query = sqlx::query(AssertSqlSafe(text)).bind(search.after).bind(since).bind(i64::from(search.limit));
         let query = given.iter().fold(query, |query, (_, value)| query.bind(*value));
         let mut rows: Vec<StoredAuditRow> =
@@ -118,8 +114,8 @@ impl AuditTable<'_> {
         Ok(rows)
     }
 
-    /// Deletes the rows from before `until`, and the oldest ones beyond `most`, but none that must be kept: from the oldest on, up
-    /// to the first that stays. A few at a time, and the database is left to others in between.
+    /// Deletes the rows from before `until`, and the oldest ones beyond `most`, up to the first row that must be kept.
+    /// Deletes a few at a time, and leaves the database to others in between.
     pub async fn purge(&self, until: Timestamp, most: u64) -> Result<(), StorageError> {
         let ends = "SELECT (SELECT max(at) FROM audit_events), (SELECT max(sequence) FROM audit_events)";
         let ends: (Option<i64>, Option<i64>) = sqlx::query_as(ends).fetch_one(&self.0.pool).await?;
@@ -129,7 +125,7 @@ impl AuditTable<'_> {
                 .bind(last.saturating_sub_unsigned(most))
                 .fetch_optional(&self.0.pool)
                 .await?;
-        // the one beyond goes too
+        // including the one just beyond
         let until = first_beyond.map_or(until.as_millis(), |at| until.as_millis().max(at + 1)).min(newest - KEPT);
         let mut steps = Steps::begin(self.0.engine);
         loop {

@@ -1,4 +1,4 @@
-//! Detected eras of backends. Knows nothing of their expiry.
+//! Detected eras of backends.
 
 use super::database::{Database, StorageError, moment};
 use crate::{

@@ -1,4 +1,4 @@
-//! The table of browser sessions after a login. Knows nothing of cookies and of the data of the pages.
+//! The table of browser sessions after a login.
 
 use sqlx::Row as _;
 

@@ -1,6 +1,7 @@
-//! Certificates toward clients, and what an order for one needs. Knows nothing of the protocol.
+//! Certificates toward clients, with the state of their orders.
 //!
-//! One process works on an order at a time: it holds the row until a time, and all its writes are void once another has it.
+//! One process works on an order at a time: it holds the row for a limited time, and all its writes are void once
+//! another process has the row.
 
 use std::time::Duration;
 
@@ -17,26 +18,26 @@ pub struct CertificateRow {
     pub issued: Option<IssuedCertificate>,
     /// The time of the next order.
     pub due: Timestamp,
-    /// The order under way: its URL, and its key as it is sealed.
+    /// The order in progress: its URL, and its sealed key.
     pub order: Option<(String, Vec<u8>)>,
-    /// The orders that failed since the last certificate.
+    /// The failed orders since the last certificate.
     pub failures: u32,
-    /// The last of them, and why.
+    /// The last failure, and its reason.
     pub failure: Option<(Timestamp, String)>,
     /// True while a process works on an order.
     pub is_held: bool,
 }
 
-/// A certificate as it is stored.
+/// A stored certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IssuedCertificate {
-    /// PEM, with those up to the authority.
+    /// PEM, with the certificates up to the authority.
     pub chain: String,
     /// Its key, sealed.
     pub sealed: Vec<u8>,
 }
 
-/// The answer for an authority that looks at a name.
+/// The answer for an authority that checks a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChallengeRow {
     /// The authority's token.
@@ -50,9 +51,7 @@ pub struct ChallengeRow {
 /// A process that holds the row of a place.
 #[derive(Debug, Clone, Copy)]
 pub struct CertificateHold<'a> {
-    /// The place.
     pub place: &'a str,
-    /// The process.
     pub holder: &'a str,
 }
 
@@ -75,7 +74,7 @@ columns! {
 pub struct CertificateTable<'a>(pub(super) &'a Database);
 
 impl CertificateTable<'_> {
-    /// The row of a place; adds one that is due at once if there is none.
+    /// The row of a place; if there is none, adds one that is due at once.
     pub async fn get_or_add(&self, place: &str, now: Timestamp) -> Result<CertificateRow, StorageError> {
         let found =
             "SELECT chain, sealed, due, order_url, order_key, held_until, failures, failed, failure FROM certificates
@@ -101,7 +100,7 @@ impl CertificateTable<'_> {
         })
     }
 
-    /// Holds the row for `lease`; goes on holding it if it is held already. False if another process does.
+    /// Holds the row for `lease`, or extends the hold. False if another process holds it.
     pub async fn hold(
         &self,
         CertificateHold { place, holder }: CertificateHold<'_>,
@@ -121,7 +120,7 @@ impl CertificateTable<'_> {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Notes the order that is under way, or that there is none.
+    /// Notes the order in progress, or that there is none.
     pub async fn set_order(
         &self,
         CertificateHold { place, holder }: CertificateHold<'_>,
@@ -137,7 +136,7 @@ impl CertificateTable<'_> {
         Ok(())
     }
 
-    /// Stores a certificate, and ends the hold and the order. False if another process holds the row meanwhile.
+    /// Stores a certificate, and ends the hold and the order. False if another process has taken the row.
     pub async fn succeed(
         &self,
         CertificateHold { place, holder }: CertificateHold<'_>,
@@ -182,7 +181,7 @@ impl CertificateTable<'_> {
         Ok(())
     }
 
-    /// Ends the hold without an outcome: the next to look goes on.
+    /// Ends the hold without an outcome: the next process continues.
     pub async fn release(&self, CertificateHold { place, holder }: CertificateHold<'_>) -> Result<(), StorageError> {
         sqlx::query("UPDATE certificates SET holder = NULL, held_until = NULL WHERE place = $1 AND holder = $2")
             .bind(place)
@@ -192,7 +191,7 @@ impl CertificateTable<'_> {
         Ok(())
     }
 
-    /// Moves the next order, unless somebody else has moved it from `from` meanwhile, or works on it.
+    /// Moves the next order, unless another process has moved it from `from` already, or works on it.
     pub async fn reschedule(&self, place: &str, from: Timestamp, to: Timestamp) -> Result<(), StorageError> {
         sqlx::query("UPDATE certificates SET due = $1 WHERE place = $2 AND due = $3 AND holder IS NULL")
             .bind(to.as_millis())
@@ -240,7 +239,7 @@ impl CertificateTable<'_> {
         Ok(rows.into_iter().map(row).collect())
     }
 
-    /// Adds a challenge until `expires`, and deletes those that have expired.
+    /// Adds a challenge until `expires`, and deletes expired ones.
     pub async fn add_challenge(
         &self,
         challenge: &ChallengeRow,

@@ -1,4 +1,4 @@
-//! The claim of a gateway on its database. Knows no table.
+//! The claim of a gateway on its database.
 
 use sqlx::AnyConnection;
 
@@ -7,24 +7,22 @@ use super::{
     database::{Engine, StorageError},
 };
 
-/// Who may use a database beside the one that claims it. Commands may.
+/// Other gateways that may use a claimed database. Commands always may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimKind {
-    /// No other gateway.
     Alone,
-    /// Other replicas.
     WithReplicas,
 }
 
-/// Use of a database by one gateway alone, or by replicas. Ends on drop.
+/// Use of a database by a single gateway, or by replicas. Ends on drop.
 #[derive(Debug)]
 pub struct DatabaseClaim {
-    /// The connection that holds the lock; none for a file, which the lock of its folder protects.
+    /// The connection that holds the lock; none for a file, which is protected by the lock of its folder.
     _connection: Option<AnyConnection>,
 }
 
 impl Storage {
-    /// Claims the database. Waits up to 5 s for a gateway that ends and may not be there; `None` if it does not.
+    /// Claims the database. Waits up to 5 s for the end of a gateway that excludes this claim; `None` if it stays.
     pub async fn claim(&self, kind: ClaimKind) -> Result<Option<DatabaseClaim>, StorageError> {
         if self.database.engine == Engine::Sqlite {
             return Ok(Some(DatabaseClaim { _connection: None }));

@@ -1,5 +1,4 @@
-//! The clients that a metadata document describes, in the table of clients: the copy that somebody consented to. Knows
-//! nothing of how documents are read.
+//! The clients described by a metadata document, in the table of clients: the copy that got a consent.
 
 use sqlx::AnyConnection;
 
@@ -17,17 +16,16 @@ use crate::{
 /// Row of such a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoredDocument {
-    /// Nobody consented to it.
+    /// It has no consent.
     Unknown,
     /// The operator revoked it.
     Revoked,
-    /// Somebody consented to it.
+    /// It has a consent.
     Consented {
-        /// The document.
         text: String,
-        /// Time at which its host last said so.
+        /// Time of its host's last confirmation.
         read: Timestamp,
-        /// Digest of what was consented to.
+        /// Digest of the description that got the consent.
         consented: Digest,
     },
 }
@@ -41,12 +39,12 @@ columns! {
     }
 }
 
-/// Clients that a metadata document describes.
+/// Clients described by a metadata document.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientDocumentTable<'a>(pub(super) &'a Database);
 
 impl ClientDocumentTable<'_> {
-    /// The row of the client of this id.
+    /// The row of the client with this id.
     pub async fn lookup(&self, id: &ClientId) -> Result<StoredDocument, StorageError> {
         let row: Option<DocumentRow> = sqlx::query_as(
             "SELECT metadata, document_read, document, revoked FROM clients
@@ -66,8 +64,8 @@ impl ClientDocumentTable<'_> {
         })
     }
 
-    /// Keeps what the host said at the client's time of creation, and that it was consented to. If it differs from what others consented to, their
-    /// grants are revoked and announced (`OA-52`); returns their number.
+    /// Stores the host's description from the client's time of creation, and that it got a consent. If it differs from
+    /// the one that others consented to, their grants are revoked and announced (`OA-52`); returns their number.
     pub async fn keep(&self, client: &Client, consented: &Digest) -> Result<usize, StorageError> {
         let read = client.created;
         let mut change = self.0.change().await?;
@@ -90,7 +88,7 @@ async fn upsert(
     consented: &Digest,
     read: Timestamp,
 ) -> Result<(), StorageError> {
-    // `auth` is that of the document, which is read again whenever the client authenticates
+    // `auth` is the document's, which is read again whenever the client authenticates
     sqlx::query(
         "INSERT INTO clients (id, name, redirect_uris, auth, grant_types, scope, metadata, document, document_read,
                               bytes, created, registered, consented)

@@ -1,7 +1,7 @@
-//! Expiry of clients that nobody uses, in the table of clients (`OA-43`). Knows nothing of how long they may be idle.
+//! Expiry of unused clients, in the table of clients (`OA-43`).
 //!
-//! An expired client keeps its row. Those without a consent still count toward the bounds of such clients, which evict
-//! the oldest first.
+//! An expired client keeps its row. Expired clients without a consent still count toward the limits of such clients,
+//! which evict the oldest first.
 
 use super::{
     database::{Database, StorageError},
@@ -9,12 +9,12 @@ use super::{
 };
 use crate::{model::ClientId, support::Timestamp};
 
-/// Moments before which a client was last active if it is to expire.
+/// Clients last active before these moments expire.
 #[derive(Debug, Clone, Copy)]
 pub struct IdleSince {
     /// Without a consent.
     pub unused: Timestamp,
-    /// With a consent, but without a grant that was live since.
+    /// With a consent, but with no live grant since.
     pub idle: Timestamp,
     /// Expired without a consent: it is deleted.
     pub forgotten: Timestamp,
@@ -25,8 +25,8 @@ pub struct IdleSince {
 pub struct ClientExpiry<'a>(pub(super) &'a Database);
 
 impl ClientExpiry<'_> {
-    /// Expires clients that were idle for too long, none of the operator, and deletes those that expired long ago without a
-    /// consent.
+    /// Expires clients that were idle for too long, except the operator's, and deletes clients without a consent that
+    /// expired long ago.
     pub async fn expire(&self, since: &IdleSince, now: Timestamp) -> Result<(), StorageError> {
         let unused = "UPDATE clients SET expired = $1 WHERE id IN (
                  SELECT id FROM clients WHERE consented IS NULL AND revoked IS NULL AND expired IS NULL
@@ -42,8 +42,8 @@ impl ClientExpiry<'_> {
         Ok(())
     }
 
-    /// Expires those with a consent. Most that registered long ago are in use: the search does not take the lock of the
-    /// database, and looks at each once.
+    /// Expires clients with a consent. Most of the old ones are in use: the search does not lock the database, and
+    /// looks at each once.
     async fn expire_idle(&self, idle: Timestamp, now: Timestamp) -> Result<(), StorageError> {
         let mut steps = Steps::begin(self.0.engine);
         let (mut registered, mut id) = (i64::MIN, String::new());
@@ -63,7 +63,7 @@ impl ClientExpiry<'_> {
             .fetch_all(&self.0.pool)
             .await?;
             let ids: Vec<&str> = found.iter().map(|(_, id)| id.as_str()).collect();
-            // a grant that was given meanwhile counts as a registration
+            // a grant given in the meantime counts as a registration
             let statement = |places: &str| {
                 format!(
                     "UPDATE clients SET expired = $1 WHERE revoked IS NULL AND expired IS NULL
@@ -80,7 +80,7 @@ impl ClientExpiry<'_> {
         }
     }
 
-    /// Revives an expired client without a secret. Returns false if there is none of this id.
+    /// Revives an expired client without a secret. Returns false if the id is unknown.
     pub async fn revive(&self, id: &ClientId, now: Timestamp) -> Result<bool, StorageError> {
         let done = sqlx::query(
             "UPDATE clients SET expired = NULL, registered = $1

@@ -1,4 +1,4 @@
-//! The table of OAuth clients. Knows nothing of registration rules; it counts clients without consent and evicts them.
+//! The table of OAuth clients. It counts clients without consent and evicts them; the registration rules are elsewhere.
 
 use std::time::Duration;
 
@@ -17,17 +17,16 @@ use crate::{
 
 /// Maximum evictions in one transaction, so that no writer blocks the database for long.
 const MAX_EVICTIONS: usize = 64;
-/// Precision of the time of the last registration: a client that registers repeatedly is not written each time.
+/// Precision of the time of the last registration, so that repeated registrations do not write each time.
 const RENEWED_EVERY: Duration = Duration::from_mins(1);
 
-/// Origin of a client that registered itself, and of one that the operator registered.
+/// Origin of a client that registered itself, as opposed to one registered by the operator.
 const REGISTERED: &str = "registered";
 const OPERATOR: &str = "operator";
 
 /// A registration to add.
 #[derive(Debug, Clone)]
 pub struct NewClient {
-    /// The client.
     pub client: Client,
     /// Digest of its normalised metadata, which identifies an identical registration.
     pub registration: Digest,
@@ -42,14 +41,13 @@ pub struct UnusedLimits {
     pub clients: i64,
     /// Maximum bytes ([`Client::stored_bytes`]).
     pub bytes: i64,
-    /// Time after a registration in which a client is never evicted.
+    /// After a registration, a client is never evicted for this long.
     pub protected: Duration,
 }
 
 /// Outcome of a registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RegistrationOutcome {
-    /// Added.
     Added,
     /// A public client with the same registration exists: its id and time of creation.
     Known(ClientId, Timestamp),
@@ -69,7 +67,7 @@ enum Capacity {
     Full,
 }
 
-/// How a client came into the table.
+/// The origin of a row.
 struct RowOrigin<'a> {
     name: &'static str,
     fingerprint: Option<&'a Digest>,
@@ -113,8 +111,8 @@ columns! {
 pub struct ClientTable<'a>(pub(super) &'a Database);
 
 impl ClientTable<'_> {
-    /// Adds a client. A registered public client keeps its id, and its registration is renewed, also if it had expired. If there are too
-    /// many clients without consent, the oldest of the network with the most of them are evicted.
+    /// Adds a client. A registered public client keeps its id, and its registration is renewed, even if it had expired.
+    /// If there are too many clients without consent, the oldest of the network with the most of them are evicted.
     pub async fn add(
         &self,
         new: &NewClient,
@@ -145,7 +143,7 @@ impl ClientTable<'_> {
         Ok(RegistrationOutcome::Full(oldest.map_or(now, moment) + limits.protected))
     }
 
-    /// Adds a client of the operator: it counts as one that somebody consented to, so that it stays.
+    /// Adds a client of the operator. It counts as having a consent, so that it stays.
     pub async fn add_by_operator(&self, client: &Client) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
         let origin = RowOrigin {
@@ -173,7 +171,7 @@ impl ClientTable<'_> {
         Ok(RegistrationOutcome::Known(ClientId::new(found.id), moment(found.created)))
     }
 
-    /// Deletes clients without consent that are beyond the limits.
+    /// Deletes clients without consent beyond the limits.
     pub async fn purge(&self, limits: &UnusedLimits, now: Timestamp) -> Result<(), StorageError> {
         let mut steps = Steps::begin(self.0.engine);
         loop {
@@ -189,7 +187,7 @@ impl ClientTable<'_> {
 }
 
 impl ClientTable<'_> {
-    /// The client of this id, unless it is revoked or has expired.
+    /// The client with this id, unless it is revoked or has expired.
     pub async fn lookup(&self, id: &ClientId) -> Result<Option<Client>, StorageError> {
         let row: Option<ClientRow> =
             sqlx::query_as("SELECT * FROM clients WHERE id = $1 AND revoked IS NULL AND expired IS NULL")
@@ -209,7 +207,7 @@ impl ClientTable<'_> {
         rows.into_iter().map(ClientRow::read).collect()
     }
 
-    /// Revoked clients, the last revoked first.
+    /// Revoked clients, last revoked first.
     pub async fn list_revoked(&self) -> Result<Vec<Client>, StorageError> {
         let rows: Vec<ClientRow> =
             sqlx::query_as("SELECT * FROM clients WHERE revoked IS NOT NULL ORDER BY revoked DESC, rowid DESC")
@@ -261,7 +259,7 @@ async fn find(connection: &mut AnyConnection, new: &NewClient) -> Result<Option<
 }
 
 async fn insert(change: &mut AnyConnection, new: &NewClient, bytes: i64, now: Timestamp) -> Result<(), StorageError> {
-    // a public client keeps its id, and so does one with keys of its own
+    // a public client keeps its id, as does a client with its own keys
     let fingerprint = match &new.client.auth {
         ClientAuth::None | ClientAuth::PrivateKeyJwt(_) | ClientAuth::NoneOrPrivateKeyJwt(_) => Some(&new.registration),
         ClientAuth::Basic(_) | ClientAuth::Post(_) | ClientAuth::AnySecret(_) => None,
@@ -284,7 +282,7 @@ async fn insert_row(
 ) -> Result<(), StorageError> {
     let digest = |digest: Option<&Digest>| digest.map(|digest| digest.as_bytes().to_vec());
     let (auth, secret, keys) = match &client.auth {
-        // keys of a client that may do without them come from its document, and are never stored here
+        // keys of a client that can do without them come from its document, and are never stored here
         ClientAuth::None | ClientAuth::NoneOrPrivateKeyJwt(_) => (client.auth.name(), None, None),
         ClientAuth::Basic(secret) | ClientAuth::Post(secret) | ClientAuth::AnySecret(secret) => {
             (client.auth.name(), Some(secret.as_bytes()), None)

@@ -1,4 +1,4 @@
-//! The table of authorization codes. Knows nothing of PKCE's arithmetic.
+//! The table of authorization codes.
 
 use super::{
     NewRefreshToken,
@@ -13,7 +13,6 @@ use crate::{
 /// An authorization code, found by its digest.
 #[derive(Debug, Clone)]
 pub struct CodeRow {
-    /// Grant.
     pub grant: GrantId,
     /// The S256 challenge (RFC 7636).
     pub challenge: String,
@@ -43,8 +42,9 @@ impl CodeTable<'_> {
         }))
     }
 
-    /// Notes that a client has repeated the exchange of a code that was redeemed at `since` or later. Returns false, without
-    /// changes, if it has repeated it before, or the code was redeemed earlier: only one of two concurrent calls succeeds.
+    /// Notes that a client has repeated the exchange of a code that was redeemed at `since` or later. Returns false,
+    /// without changes, if this is not the first repetition, or the code was redeemed earlier: only one of two
+    /// concurrent calls succeeds.
     pub async fn repeat(&self, digest: &Digest, since: Timestamp, now: Timestamp) -> Result<bool, StorageError> {
         let repeated =
             sqlx::query("UPDATE codes SET repeated = $1 WHERE digest = $2 AND repeated IS NULL AND used >= $3")

@@ -1,6 +1,6 @@
-//! Rows as structs. Knows no table.
+//! Rows as structs.
 
-/// Defines a struct that is read from a row: each field from the column of its name.
+/// Defines a struct read from a row: each field from the column of its name.
 macro_rules! columns {
     (struct $name:ident { $($column:ident: $type:ty,)+ }) => {
         struct $name {

@@ -1,4 +1,4 @@
-//! A copy of everything that is stored, into another database. Knows the order of the tables and not their meaning.
+//! A copy of all stored data, into another database. Depends on the order of the tables, not on their meaning.
 
 use futures_util::TryStreamExt as _;
 use sqlx::{
@@ -12,7 +12,7 @@ use super::{
     database::{Database, Engine, StorageError},
 };
 
-/// The tables, each after those that it refers to, and the order of its rows. Triggers keep the others, and replicas add
+/// The tables, each after the tables it refers to, and the order of its rows. Triggers fill the rest, and replicas add
 /// themselves.
 const TABLES: &[(&str, &str)] = &[
     ("gateway", "name"),

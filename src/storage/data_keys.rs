@@ -1,4 +1,4 @@
-//! The table of data keys: one for each user, sealed under the master key. Knows nothing of what they seal.
+//! The table of data keys: one for each user, sealed under the master key.
 
 use super::database::{Database, StorageError};
 use crate::support::Timestamp;
@@ -14,7 +14,7 @@ impl DataKeyTable<'_> {
         Ok(key.fetch_optional(&self.0.pool).await?)
     }
 
-    /// Adds a key, and returns that of this owner: if two add one, both get the first.
+    /// Adds a key, and returns the owner's key: if two processes add one, both get the first.
     pub async fn get_or_add(&self, owner: &str, sealed: &[u8], now: Timestamp) -> Result<Vec<u8>, StorageError> {
         sqlx::query(
             "INSERT INTO data_keys (owner, sealed, version, created)
@@ -29,9 +29,9 @@ impl DataKeyTable<'_> {
         Ok(key.fetch_one(&self.0.pool).await?)
     }
 
-    /// Deletes the keys of users who were deleted since then and under whose keys nothing is sealed any more.
+    /// Deletes the keys of users who were deleted since then, once nothing is sealed under them.
     pub async fn delete_unused(&self, since: Timestamp) -> Result<(), StorageError> {
-        // a statement that writes takes the lock of the database, also if there is nothing to write
+        // a writing statement takes the lock of the database, even with nothing to write
         let unused: Vec<String> = sqlx::query_scalar(
             "SELECT id FROM users WHERE deleted > $1 AND EXISTS (SELECT 1 FROM data_keys WHERE owner = users.id)
                  AND NOT EXISTS (SELECT 1 FROM upstream_withdrawn WHERE user_id = users.id)",

@@ -1,4 +1,4 @@
-//! Database connections and errors. Knows no table.
+//! Database connections and errors.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(super) struct Database {
     pub(super) engine: Engine,
 }
 
-/// Program that keeps the data.
+/// The kind of database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Engine {
     Sqlite,
@@ -35,7 +35,7 @@ impl Engine {
     pub(super) const fn now(self) -> &'static str {
         match self {
             Self::Sqlite => "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
-            // that of the statement and not of the transaction
+            // the statement's, not the transaction's
             Self::PostgreSql => "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
         }
     }
@@ -46,55 +46,43 @@ impl Engine {
 pub enum StorageError {
     /// The file cannot be created, or its mode cannot be set.
     #[error("the database file {path} cannot be opened: {source}")]
-    File {
-        /// The file.
-        path: String,
-        /// Why.
-        source: std::io::Error,
-    },
+    File { path: String, source: std::io::Error },
     /// A newer program has changed the schema.
     #[error(
         "a newer version of this program has changed the database (to schema {found}; this one knows up to {known}): run \
          that version, or go back to a backup from before the upgrade"
     )]
     Newer {
-        /// The first migration that is unknown here.
+        /// The first unknown migration.
         found: i64,
-        /// The last one that is known.
+        /// The last migration known to this version.
         known: i64,
     },
-    /// The migrations failed.
     #[error("the database schema cannot be brought up to date: {0}")]
     Migration(#[from] MigrateError),
     /// No connection could be opened in time.
     #[error("the database cannot be reached: {0}")]
     Unreachable(sqlx::Error),
-    /// The disk of the file has no space left.
+    /// The file's disk is full.
     #[error("no space is left on the disk of the database")]
     DiskFull,
-    /// The file system of the file cannot map memory, which SQLite shares between connections.
+    /// The file system cannot map memory, which SQLite shares between connections.
     #[error(
         "the file system of the database has no shared memory (disk I/O error 5386), as network disks often have none; SQLite \
          needs it"
     )]
     NoSharedMemory,
-    /// A query failed.
     #[error("the database query failed: {0}")]
     Query(#[source] sqlx::Error),
     /// The server did not answer.
     #[error("the database did not answer in time")]
     Silent,
-    /// The user or the key that something new is for has ended.
+    /// The user or the key of a new row has ended.
     #[error("its user, API key or account has ended")]
     Ended,
     /// A row has a value that the gateway never writes.
     #[error("the database is inconsistent: table {table}, column {column}")]
-    Inconsistent {
-        /// The table.
-        table: &'static str,
-        /// The column.
-        column: &'static str,
-    },
+    Inconsistent { table: &'static str, column: &'static str },
 }
 
 // === impl Database ===
@@ -145,14 +133,14 @@ impl Database {
             Engine::Sqlite => self.batch().await,
             Engine::PostgreSql => {
                 let mut change = self.batch().await?;
-                // conflicts with itself and not with readers; nothing else writes to the table after the start
+                // conflicts with itself but not with readers; nothing else writes to the table after the start
                 sqlx::query("LOCK TABLE gateway IN SHARE ROW EXCLUSIVE MODE").execute(&mut *change).await?;
                 Ok(change)
             }
         }
     }
 
-    /// Begins a transaction whose writes depend on nothing that it reads.
+    /// Begins a transaction whose writes depend on no reads.
     pub(super) async fn batch(&self) -> Result<Transaction<'static, Any>, StorageError> {
         Ok(match self.engine {
             Engine::Sqlite => self.pool.begin_with("BEGIN IMMEDIATE").await?,
@@ -161,7 +149,7 @@ impl Database {
     }
 }
 
-/// The error if the disk of a file does not do for what a connection needs. A pool would try that for half a minute.
+/// The error if a file's disk is unusable for a connection. A pool would retry that for half a minute.
 async fn unusable_disk(url: &str, settings: &'static str) -> Option<StorageError> {
     if settings.is_empty() {
         return None;
@@ -169,13 +157,13 @@ async fn unusable_disk(url: &str, settings: &'static str) -> Option<StorageError
     let tried = async {
         let mut connection = AnyConnection::connect(url).await?;
         sqlx::raw_sql(settings).execute(&mut connection).await?;
-        // a new file maps the memory that it shares with the first read
+        // a new file maps its shared memory at the first read
         sqlx::raw_sql("PRAGMA user_version").execute(&mut connection).await
     };
     of_disk(&tried.await.err()?)
 }
 
-/// Why a pool got no connection, which it does not say itself.
+/// Why a pool got no connection, which it does not report itself.
 async fn why_unreachable(url: &str) -> StorageError {
     match timeout(LOCK_TIMEOUT, AnyConnection::connect(url)).await {
         Ok(Err(error)) => StorageError::Unreachable(error),
@@ -208,7 +196,7 @@ impl StorageError {
         }
     }
 
-    /// True if the database was busy, took no writes or could not be reached: a retry may succeed.
+    /// True if the database was busy, accepted no writes or could not be reached: a retry may succeed.
     pub fn is_busy(&self) -> bool {
         match (self, self.code()) {
             (Self::Silent | Self::Unreachable(_) | Self::Query(sqlx::Error::PoolTimedOut | sqlx::Error::Io(_)), _) => {
@@ -216,8 +204,8 @@ impl StorageError {
             }
             // SQLITE_BUSY, SQLITE_LOCKED and SQLITE_READONLY
             (_, Some(Code::Sqlite(code))) => matches!(code, 5 | 6 | 8),
-            // connection exception, transaction rollback, insufficient resources, operator intervention; a lock in use; a
-            // server that takes no writes, as after a failover
+            // connection exception, transaction rollback, insufficient resources, operator intervention; a lock in use;
+            // a server that accepts no writes, as after a failover
             (_, Some(Code::PostgreSql(state))) => {
                 ["08", "40", "53", "57", "55P03", "25006"].iter().any(|class| state.starts_with(class))
             }
@@ -230,7 +218,7 @@ impl StorageError {
         if let Some(error) = error.try_downcast_ref::<PgDatabaseError>() {
             return Some(Code::PostgreSql(error.code()));
         }
-        // extended codes have the primary one in their lowest byte
+        // extended codes have the primary code in their lowest byte
         error.code()?.parse::<u32>().ok().map(|code| Code::Sqlite(code & 0xff))
     }
 }
@@ -241,14 +229,14 @@ impl From<sqlx::Error> for StorageError {
     }
 }
 
-/// The error of SQLite for a disk that does not do.
+/// The error of SQLite for an unusable disk.
 fn of_disk(error: &sqlx::Error) -> Option<StorageError> {
     let sqlx::Error::Database(error) = error else { return None };
     if error.try_downcast_ref::<PgDatabaseError>().is_some() {
         return None;
     }
     match &*error.code()? {
-        // SQLITE_FULL, and SQLITE_IOERR_SHMSIZE of the memory beside a file
+        // SQLITE_FULL, and SQLITE_IOERR_SHMSIZE of the shared memory of a file
         "13" | "4874" => Some(StorageError::DiskFull),
         // SQLITE_IOERR_SHMMAP
         "5386" => Some(StorageError::NoSharedMemory),
@@ -260,7 +248,6 @@ fn of_disk(error: &sqlx::Error) -> Option<StorageError> {
 enum Code<'a> {
     /// The primary result code.
     Sqlite(u32),
-    /// SQLSTATE.
     PostgreSql(&'a str),
 }
 

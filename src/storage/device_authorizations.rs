@@ -1,4 +1,4 @@
-//! The table of devices that wait for a person (RFC 8628). Knows nothing of the form of codes.
+//! The table of devices waiting for a person (RFC 8628).
 
 use super::{
     NewRefreshToken,
@@ -11,7 +11,7 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
-/// Maximum number of devices that wait, of all clients and of one.
+/// Maximum number of waiting devices, of all clients and of one.
 const MAX_WAITING: i64 = 10_000;
 const MAX_OF_CLIENT: i64 = 1_000;
 
@@ -22,28 +22,26 @@ pub struct NewDeviceRow {
     pub device: Digest,
     /// MAC of the code that the person enters.
     pub user_code: Digest,
-    /// The client.
     pub client: ClientId,
-    /// Digest of what the document of the client says, if it has one.
+    /// Digest of the client's document, if it has one.
     pub document: Option<String>,
-    /// Endpoint that the request names.
+    /// Endpoint named in the request.
     pub endpoint: Option<Endpoint>,
-    /// Scopes that it asks for.
+    /// Requested scopes.
     pub scopes: Scopes,
     /// Expiry.
     pub expires: Timestamp,
 }
 
-/// A device that waits, or whose person has decided.
+/// A waiting device, or one that a person has decided about.
 #[derive(Debug, Clone)]
 pub struct DeviceRow {
-    /// The client.
     pub client: ClientId,
-    /// Digest of what the document of the client said, if it has one.
+    /// Digest of the client's document at the request, if it has one.
     pub document: Option<String>,
-    /// Endpoint that the request names.
+    /// Endpoint named in the request.
     pub endpoint: Option<Endpoint>,
-    /// Scopes that it asks for.
+    /// Requested scopes.
     pub scopes: Scopes,
     /// Expiry.
     pub expires: Timestamp,
@@ -69,10 +67,9 @@ columns! {
     }
 }
 
-/// A device about which a form has decided.
+/// A device that a form has decided about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecidedDevice {
-    /// The client.
     pub client: ClientId,
     /// True if it was approved.
     pub is_approved: bool,
@@ -83,7 +80,7 @@ pub struct DecidedDevice {
 /// The outcome of an approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceApproval {
-    /// The device does not wait (any more); nothing has changed.
+    /// The device is not waiting (any more); nothing has changed.
     NotWaiting,
     /// It has its grant.
     Approved {
@@ -92,12 +89,13 @@ pub enum DeviceApproval {
     },
 }
 
-/// Devices that wait for a person.
+/// Devices waiting for a person.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceAuthorizationTable<'a>(pub(super) &'a Database);
 
 impl DeviceAuthorizationTable<'_> {
-    /// Adds a device. Returns false if too many wait, of this client or of all, or the code for the person is taken.
+    /// Adds a device. Returns false if too many are waiting, of this client or of all, or if the code for the person is
+    /// taken.
     pub async fn add(&self, row: &NewDeviceRow, now: Timestamp) -> Result<bool, StorageError> {
         let done = sqlx::query(
             "INSERT INTO device_authorizations (device, user_code, client, endpoint, scopes, expires, document)
@@ -121,7 +119,7 @@ impl DeviceAuthorizationTable<'_> {
         Ok(done.rows_affected() > 0)
     }
 
-    /// The device with this device code, whatever became of it.
+    /// The device with this device code, in any state.
     pub async fn lookup(&self, device: &Digest) -> Result<Option<DeviceRow>, StorageError> {
         let row: Option<StoredDevice> = sqlx::query_as("SELECT * FROM device_authorizations WHERE device = $1")
             .bind(device.as_bytes().as_slice())
@@ -130,7 +128,7 @@ impl DeviceAuthorizationTable<'_> {
         row.map(StoredDevice::read).transpose()
     }
 
-    /// The device that shows this code and waits for a decision.
+    /// The waiting device that shows this code.
     pub async fn find_by_user_code(&self, code: &Digest, now: Timestamp) -> Result<Option<DeviceRow>, StorageError> {
         let row: Option<StoredDevice> = sqlx::query_as(
             "SELECT * FROM device_authorizations
@@ -163,7 +161,7 @@ impl DeviceAuthorizationTable<'_> {
         }))
     }
 
-    /// Approves a device that waits, with the form of this digest: adds the grant.
+    /// Approves a waiting device, with the form of this digest: adds the grant.
     pub async fn approve(
         &self,
         (code, form): (&Digest, &Digest),
@@ -189,7 +187,7 @@ impl DeviceAuthorizationTable<'_> {
         Ok(DeviceApproval::Approved { consented_first: network })
     }
 
-    /// Denies a device that waits, with the form of this digest. Returns false if it does not wait.
+    /// Denies a waiting device, with the form of this digest. Returns false if it is not waiting.
     pub async fn deny(&self, code: &Digest, form: &Digest, now: Timestamp) -> Result<bool, StorageError> {
         let done = sqlx::query(
             "UPDATE device_authorizations SET denied = $1, decided = $1, form = $3
@@ -203,8 +201,8 @@ impl DeviceAuthorizationTable<'_> {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Marks a device as one that has its tokens, and adds its refresh token, if any. Returns false, without changes,
-    /// if it has them already or the grant is revoked: only one of two concurrent calls succeeds.
+    /// Marks a device as having its tokens, and adds its refresh token, if any. Returns false, without changes, if it
+    /// already has them or the grant is revoked: only one of two concurrent calls succeeds.
     pub async fn redeem(
         &self,
         device: &Digest,

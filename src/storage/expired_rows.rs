@@ -1,5 +1,4 @@
-//! Deletion of expired rows in the tables of the authorization server. Knows nothing of clients and sessions, whose
-//! tables delete their own rows.
+//! Deletion of expired rows in the tables of the authorization server. Clients and sessions delete their own rows.
 
 use std::time::Duration;
 
@@ -10,8 +9,8 @@ use super::{
 };
 use crate::support::Timestamp;
 
-/// Statements that delete rows, and the time for which each row is kept after its own. The condition is there twice: a row
-/// that another process changes meanwhile is looked at again.
+/// Statements that delete rows, and how long each row is kept after its expiry. The condition is there twice, to check
+/// a row again that another process changes in the meantime.
 const EXPIRED: &[(&str, Duration)] = &[
     (
         "DELETE FROM transactions WHERE id IN (
@@ -29,7 +28,7 @@ const EXPIRED: &[(&str, Duration)] = &[
         Duration::ZERO,
     ),
     (
-        // a month is time enough to see what became of one
+        // a month is enough time to look up an outcome
         "DELETE FROM initial_access_tokens WHERE id IN (
              SELECT id FROM initial_access_tokens WHERE expires < $1 ORDER BY expires LIMIT $2) AND expires < $1",
         Duration::from_hours(30 * 24),
@@ -40,13 +39,13 @@ const EXPIRED: &[(&str, Duration)] = &[
         Duration::from_hours(30 * 24),
     ),
     (
-        // the same browser sees the key once more for as long
+        // the same browser can see the key again for this long
         "UPDATE invitations SET outcome = NULL WHERE id IN (
              SELECT id FROM invitations WHERE outcome IS NOT NULL AND accepted < $1 ORDER BY accepted LIMIT $2)",
         Duration::from_mins(10),
     ),
     (
-        // a reused code must be recognised while its grant lives (OA-85); an hour is far beyond any
+        // a reused code must be recognised while its grant lives (OA-85); an hour covers any grant's
         "DELETE FROM codes WHERE digest IN (
              SELECT digest FROM codes WHERE expires < $1 ORDER BY expires LIMIT $2) AND expires < $1",
         Duration::from_hours(1),
@@ -137,7 +136,6 @@ impl ExpiredRows<'_> {
         Ok(found.is_some())
     }
 
-    /// Deletes this many.
     async fn delete_grants_without_tokens(&self, now: Timestamp, grants: i64) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
         for statement in [

@@ -1,4 +1,4 @@
-//! The database file and its lock. Knows nothing of the content.
+//! The database file and its lock.
 
 use std::{
     fs::{File, OpenOptions},
@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-/// Lock for the migrations, so that two processes that start together run them one after the other: SQLite has no lock
+/// Lock for the migrations, so that two processes starting together run them one after the other: SQLite has no lock
 /// across transactions. Released on drop and at the end of the process.
 #[derive(Debug)]
 pub(super) struct Lock {

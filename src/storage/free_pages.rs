@@ -1,6 +1,6 @@
-//! The free pages of a file, which deletions leave: they go back to the disk. Knows no table.
+//! The free pages of a file, left by deletions, which are returned to the disk.
 //!
-//! A file that was made before pages could go back keeps them for new rows, until a person runs `VACUUM` once.
+//! A file created before pages could be returned keeps them for new rows, until a person runs `VACUUM` once.
 
 use sqlx::AssertSqlSafe;
 
@@ -9,10 +9,10 @@ use super::{
     steps::Steps,
 };
 
-/// Free pages that stay for what is written next: 4 MB.
+/// Free pages kept for later writes: 4 MB.
 const KEPT: i64 = 1_000;
 
-/// `PRAGMA auto_vacuum` of a file that can give pages back.
+/// `PRAGMA auto_vacuum` of a file that can return pages.
 const INCREMENTAL: i64 = 2;
 
 /// Free pages of a file.
@@ -20,7 +20,7 @@ const INCREMENTAL: i64 = 2;
 pub struct FreePages<'a>(pub(super) &'a Database);
 
 impl FreePages<'_> {
-    /// Gives free pages back to the disk, a few at a time; the database is left to others in between.
+    /// Returns free pages to the disk, a few at a time, and leaves the database to others in between.
     pub async fn give_back(&self) -> Result<(), StorageError> {
         // a server does so by itself
         if self.0.engine != Engine::Sqlite || self.read("PRAGMA auto_vacuum").await? != INCREMENTAL {

@@ -1,4 +1,4 @@
-//! The table of grants. Knows nothing of tokens.
+//! The table of grants.
 
 use sqlx::{AnyConnection, FromRow, Row as _, any::AnyRow};
 
@@ -20,7 +20,7 @@ const MAX_LIVE: usize = 20;
 pub struct ListedGrant {
     /// The grant.
     pub grant: Grant,
-    /// Name that the client claims.
+    /// Name claimed by the client.
     pub client_name: String,
     /// Name of the API key behind it.
     pub key_name: String,
@@ -67,7 +67,7 @@ impl FromRow<'_, AnyRow> for NamedGrantRow {
 pub struct GrantTable<'a>(pub(super) &'a Database);
 
 impl GrantTable<'_> {
-    /// The grant of a client that nobody consents to: a live one with the same account, endpoint and scopes that lasts
+    /// The grant of a client that needs no consent: a live grant with the same account, endpoint and scopes that lasts
     /// until `until`, else `grant`, which is added.
     pub async fn reuse_or_add(&self, grant: &Grant, until: Timestamp) -> Result<Grant, StorageError> {
         let mut change = self.0.change().await?;
@@ -100,7 +100,7 @@ impl GrantTable<'_> {
         Ok(grant)
     }
 
-    /// The grant of this id, even if revoked or expired.
+    /// The grant with this id, even if revoked or expired.
     pub async fn lookup(&self, id: &GrantId) -> Result<Option<Grant>, StorageError> {
         let row: Option<GrantRow> =
             sqlx::query_as("SELECT * FROM grants WHERE id = $1").bind(id.as_str()).fetch_optional(&self.0.pool).await?;
@@ -235,12 +235,12 @@ pub(super) async fn revoke_of_client(
     Ok(revoked.len())
 }
 
-/// Adds a grant, records the consent to its client, and revokes what goes beyond the limit. At the first consent to the
+/// Adds a grant, records the consent to its client, and revokes grants beyond the limit. At the first consent to the
 /// client, the network of its registration is returned and deleted.
 ///
 /// # Errors
 ///
-/// [`StorageError::Ended`] if the user or the key of the grant has ended meanwhile.
+/// [`StorageError::Ended`] if the user or the key of the grant has ended in the meantime.
 pub(super) async fn insert(change: &mut AnyConnection, grant: &Grant) -> Result<Option<Digest>, StorageError> {
     let grant = &for_newest_key(change, grant).await?;
     refuse_ended(change, grant).await?;
@@ -278,7 +278,7 @@ pub(super) async fn insert(change: &mut AnyConnection, grant: &Grant) -> Result<
     Ok(network.as_deref().and_then(Digest::from_slice))
 }
 
-/// Refuses a grant by what has ended since the person was asked: nothing new is made for a user who leaves.
+/// Refuses a grant if its user or key has ended since the person was asked: a user who leaves gets nothing new.
 async fn refuse_ended(change: &mut AnyConnection, grant: &Grant) -> Result<(), StorageError> {
     let live: Option<i64> = sqlx::query_scalar(
         "SELECT 1 FROM api_keys JOIN users ON users.id = api_keys.user_id
@@ -291,7 +291,7 @@ async fn refuse_ended(change: &mut AnyConnection, grant: &Grant) -> Result<(), S
     if live.is_some() { Ok(()) } else { Err(StorageError::Ended) }
 }
 
-/// The grant with the newest key, if its key was rotated while the person decided.
+/// The grant under the newest key, if its key was rotated while the person decided.
 async fn for_newest_key(change: &mut AnyConnection, grant: &Grant) -> Result<Grant, StorageError> {
     let newest: Option<(String, String, Option<i64>)> = sqlx::query_as(
         "SELECT newest.id, newest.user_id, newest.expires FROM api_keys AS old

@@ -1,4 +1,4 @@
-//! The table of initial access tokens. Knows nothing of registrations.
+//! The table of initial access tokens.
 
 use super::{
     columns::columns,
@@ -26,7 +26,7 @@ columns! {
 pub struct InitialAccessTokenTable<'a>(pub(super) &'a Database);
 
 impl InitialAccessTokenTable<'_> {
-    /// Adds a token, of which only the digest is stored.
+    /// Adds a token. Only its digest is stored.
     pub async fn add(&self, token: &InitialAccessToken, digest: &Digest) -> Result<(), StorageError> {
         sqlx::query(
             "INSERT INTO initial_access_tokens (id, name, digest, created, expires, uses) VALUES ($1, $2, $3, $4, $5, $6)",
@@ -55,7 +55,7 @@ impl InitialAccessTokenTable<'_> {
         Ok(id.map(InitialAccessTokenId::new))
     }
 
-    /// Gives back a use with which no client was added.
+    /// Gives back a use that did not add a client.
     pub async fn give_back(&self, id: &InitialAccessTokenId) -> Result<(), StorageError> {
         sqlx::query("UPDATE initial_access_tokens SET used = used - 1 WHERE id = $1 AND used > 0")
             .bind(id.as_str())
@@ -98,7 +98,7 @@ impl InitialAccessTokenRow {
     }
 }
 
-/// The table bounds it by what the command line takes.
+/// The command line limits the number.
 fn count(number: i64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! The table of invitations. Knows nothing of the form of their secrets and of pages.
+//! The table of invitations.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
-/// Maximum number of invitations of one inviter that are open, and of rules that count.
+/// Maximum number of open invitations of one inviter, and of rules in force.
 const MAX_OPEN: i64 = 500;
 
 columns! {
@@ -44,15 +44,13 @@ columns! {
 /// Outcome of a new invitation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InvitationAddition {
-    /// It is there.
     Added,
     /// Its inviter has too many.
     TooMany,
-    /// Its user exists.
     UserExists,
     /// Its user does not exist, or is disabled.
     NoSuchUser,
-    /// It gives administration, and there is an administrator's key.
+    /// It gives administration, and an administrator's key already exists.
     Administered,
     /// It gives more than its inviter has.
     BeyondInviter,
@@ -61,7 +59,6 @@ pub enum InvitationAddition {
 /// The key that a link makes.
 #[derive(Debug, Clone, Copy)]
 pub struct LinkedKey<'a> {
-    /// The key.
     pub key: &'a ApiKey,
     /// MAC of its secret.
     pub mac: &'a Digest,
@@ -74,7 +71,7 @@ pub struct LinkedKey<'a> {
 pub struct InvitationTable<'a>(pub(super) &'a Database);
 
 impl InvitationTable<'_> {
-    /// Adds an invitation; only a link has a digest. One that gives administration ends those before it that do.
+    /// Adds an invitation; only a link has a digest. An invitation that gives administration ends earlier ones that do.
     pub async fn add(
         &self,
         invitation: &Invitation,
@@ -110,8 +107,8 @@ impl InvitationTable<'_> {
         Ok(InvitationAddition::Added)
     }
 
-    /// The first invitation of a gateway: none is added once there was a key, or while another one that gives administration is
-    /// open. Returns true if it was added.
+    /// The first invitation of a gateway: added only if there was never a key, and no other invitation for
+    /// administration is open. Returns true if it was added.
     pub async fn add_first(&self, invitation: &Invitation, digest: &Digest) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
         let keys: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM api_keys").fetch_one(&mut *change).await?;
@@ -151,8 +148,8 @@ impl InvitationTable<'_> {
         Ok(row.and_then(|(outcome,)| outcome))
     }
 
-    /// Takes a link: adds its key, and its user if that is new. Returns false, without changes, if the link cannot be used: of
-    /// several at once one takes it.
+    /// Accepts a link: adds its key, and its user if new. Returns false, without changes, if the link cannot be used;
+    /// of several concurrent calls only one succeeds.
     pub async fn accept(&self, digest: &Digest, made: LinkedKey<'_>, now: Timestamp) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
         if usable(&mut change, digest, now).await?.is_none() {
@@ -170,8 +167,8 @@ impl InvitationTable<'_> {
         Ok(true)
     }
 
-    /// The rules that let a person in with this address. Those that nobody has accepted are this person's from now on; with them
-    /// returns which these are.
+    /// The rules that let in a person with this address. Rules not accepted before are this person's from now on; the
+    /// result marks them.
     pub async fn take_rules(
         &self,
         (issuer, subject): (&str, &str),
@@ -244,7 +241,7 @@ impl InvitationTable<'_> {
         rows.into_iter().map(InvitationRow::read).collect()
     }
 
-    /// Revokes an invitation that waits, or a rule, with the login of the account that it let in. `None` if there is none.
+    /// Revokes a waiting invitation, or a rule, with the login of the account that it let in. `None` if there is none.
     pub async fn revoke(&self, id: &InvitationId, now: Timestamp) -> Result<Option<Invitation>, StorageError> {
         let mut change = self.0.change().await?;
         let row: Option<InvitationRow> = sqlx::query_as("SELECT * FROM invitations WHERE id = $1")
@@ -259,16 +256,15 @@ impl InvitationTable<'_> {
     }
 }
 
-/// A rule that lets a person in.
+/// A rule that lets the person in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TakenRule {
-    /// The rule.
     pub rule: Invitation,
-    /// True if nobody had accepted it before.
+    /// True if it was not accepted before.
     pub is_new: bool,
 }
 
-/// Ends the invitations that a user made or waits for, and returns how many were open.
+/// Ends the invitations that a user made or has not accepted yet, and returns how many were open.
 pub(super) async fn end_of_user(
     change: &mut AnyConnection,
     user: &UserId,
@@ -307,7 +303,7 @@ pub(super) async fn end_beyond(change: &mut AnyConnection, user: &UserId, now: T
     Ok(())
 }
 
-/// Ends an invitation. With a rule, the account that it let in is logged out: its next login has the rights of what is left.
+/// Ends an invitation. With a rule, the account that it let in is logged out: its next login has the remaining rights.
 async fn end(change: &mut AnyConnection, invitation: &Invitation, now: Timestamp) -> Result<(), StorageError> {
     sqlx::query("UPDATE invitations SET revoked = $1, outcome = NULL, expires = coalesce(expires, $1) WHERE id = $2")
         .bind(now.as_millis())
@@ -365,7 +361,7 @@ async fn refusal(
     Ok(match (user, link.invitee) {
         (Some((None,)), Invitee::Existing) | (None, Invitee::New) => None,
         (None, Invitee::Existing) | (Some((Some(_),)), _) => Some(InvitationAddition::NoSuchUser),
-        // the owner of a gateway that nobody administers
+        // the owner of a gateway without an administrator
         (Some((None,)), Invitee::New) if invitation.rights.admin => None,
         (Some((None,)), Invitee::New) => Some(InvitationAddition::UserExists),
     })

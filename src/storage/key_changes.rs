@@ -1,5 +1,4 @@
-//! Changes of keys and accounts: rights, expiry, the confirmation of an account by its provider, revocation. Knows nothing of how
-//! keys are created.
+//! Changes of keys and accounts: rights, expiry, the confirmation of an account by its provider, revocation.
 
 use sqlx::AnyConnection;
 
@@ -16,9 +15,7 @@ use crate::{
 /// A key that was changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangedKey {
-    /// Its id.
     pub key: KeyId,
-    /// Its user.
     pub user: UserId,
 }
 
@@ -30,7 +27,7 @@ struct KeyTerms {
 }
 
 impl KeyTable<'_> {
-    /// Revokes a key, the keys that it replaced, and every grant of them, and announces each. Returns false if no
+    /// Revokes a key, the keys that it replaced, and all their grants, and announces each. Returns false if no
     /// unrevoked key has this id.
     pub async fn revoke(&self, id: &KeyId, now: Timestamp) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
@@ -57,8 +54,9 @@ impl KeyTable<'_> {
         Ok(true)
     }
 
-    /// Changes a key that is not revoked and, in a rotation, the other one with it. What had more than it has now ends: it is
-    /// announced, so that every process ends what is open; what has more is verified anew. Returns the keys that changed.
+    /// Changes a live key and, in a rotation, the other key with it. Everything with more rights than it has now ends:
+    /// it is announced, so that every process ends its open connections; credentials with new rights are verified
+    /// again. Returns the changed keys.
     pub async fn change(
         &self,
         id: &KeyId,
@@ -91,7 +89,7 @@ impl KeyTable<'_> {
         Ok(changed)
     }
 
-    /// Replaces the rights of one key or account, likewise. Returns false if they stay.
+    /// Replaces the rights of one key or account, likewise. Returns false if they stay the same.
     pub async fn set_rights(
         &self,
         id: &KeyId,
@@ -125,7 +123,7 @@ impl KeyTable<'_> {
     }
 }
 
-/// Writes other terms of a key, and ends what they do not cover. Returns false if they are the same.
+/// Writes new terms of a key, and ends what they no longer cover. Returns false if they are the same.
 async fn set(
     change: &mut AnyConnection,
     key: &KeyId,
@@ -168,7 +166,8 @@ async fn set(
     Ok(true)
 }
 
-/// Ends the browser sessions of a key, and its grants with administration: a right that comes back later reaches none of them.
+/// Ends the browser sessions of a key, and its grants with administration: if the right comes back later, these do not
+/// regain it.
 async fn end_administration(change: &mut AnyConnection, key: &KeyId, now: Timestamp) -> Result<(), StorageError> {
     sqlx::query("DELETE FROM browser_sessions WHERE key_id = $1").bind(key.as_str()).execute(&mut *change).await?;
     let grants: Vec<(String, String)> =
@@ -198,7 +197,7 @@ impl KeyTerms {
         Self { rights, expires }
     }
 
-    /// True if they allow everything that the others allow, for as long.
+    /// True if these allow everything that the others allow, for as long.
     fn covers(&self, other: &Self) -> bool {
         let lasts = self.expires.is_none_or(|end| other.expires.is_some_and(|other| other <= end));
         lasts && other.rights.is_within(&self.rights)

@@ -1,4 +1,4 @@
-//! Rotation of API keys. Knows nothing of how keys are created.
+//! Rotation of API keys.
 
 use super::{api_keys, api_keys::KeyTable, database::StorageError, revocations};
 use crate::{
@@ -8,8 +8,8 @@ use crate::{
 
 impl KeyTable<'_> {
     /// Replaces the key `old`, which ends at `until`, by `new`, and moves the grants. If their user or end changes,
-    /// they are announced, so that cached copies become invalid. Returns false, without changes, if `old` is not live
-    /// at `now` or was already rotated.
+    /// they are announced, to invalidate cached copies. Returns false, without changes, if `old` is not live at `now`
+    /// or was already rotated.
     pub async fn rotate(
         &self,
         old: &KeyId,

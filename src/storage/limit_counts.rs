@@ -1,14 +1,14 @@
-//! Counts of rate limits that all gateways on one database share. Knows nothing of the limits.
+//! Counts of rate limits, shared by all gateways on one database.
 
 use super::database::{Database, StorageError};
 use crate::support::{Digest, Timestamp};
 
-/// The count of one key, or what is added to it.
+/// The count of one key, or an amount to add to it.
 #[derive(Debug, Clone)]
 pub struct LimitCount {
     /// Name of the limit.
     pub name: String,
-    /// Whom it counts for.
+    /// The party it counts for.
     pub key: Digest,
     /// When the bucket will be full again, in milliseconds; to add: by how many milliseconds later.
     pub value: i64,
@@ -19,9 +19,9 @@ pub struct LimitCount {
 pub struct LimitCountTable<'a>(pub(super) &'a Database);
 
 impl LimitCountTable<'_> {
-    /// Adds to these counts and returns them, as far as they can be added.
+    /// Adds to these counts and returns them. Skips counts that cannot be added.
     pub async fn add(&self, mut counts: Vec<LimitCount>, now: Timestamp) -> Result<Vec<LimitCount>, StorageError> {
-        // in one order everywhere, so that no two gateways wait for each other
+        // in the same order everywhere, so that no two gateways deadlock
         counts.sort_by_cached_key(|count| (count.name.clone(), *count.key.as_bytes()));
         let mut change = self.0.batch().await?;
         for count in &mut counts {

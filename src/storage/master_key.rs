@@ -1,10 +1,10 @@
-//! Everything that is sealed under the master key, wherever it is stored. Knows nothing of the key and of cryptography.
+//! Everything that is sealed under the master key, in any table.
 
 use sqlx::{Any, Transaction};
 
 use super::database::{Database, StorageError};
 
-/// A value that is sealed under the master key.
+/// A value sealed under the master key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MasterSealed {
     /// A value of the gateway, by its name.
@@ -15,12 +15,12 @@ pub enum MasterSealed {
     DataKey(String),
 }
 
-/// Values that are sealed under the master key.
+/// Values sealed under the master key.
 #[derive(Debug, Clone, Copy)]
 pub struct MasterSealedValues<'a>(pub(super) &'a Database);
 
 impl MasterSealedValues<'_> {
-    /// Replaces all of them by what `reseal` makes of each, in one transaction; returns their number. If one cannot be
+    /// Replaces each of them by the result of `reseal`, in one transaction; returns their number. If one cannot be
     /// resealed, nothing changes.
     pub async fn reseal<E: From<StorageError>>(
         &self,
@@ -38,7 +38,7 @@ impl MasterSealedValues<'_> {
 }
 
 async fn list(change: &mut Transaction<'_, Any>) -> Result<Vec<(MasterSealed, Vec<u8>)>, StorageError> {
-    // notices for the next start are no secrets
+    // notices for the next start are not secret
     let gateway = "SELECT name, value FROM gateway WHERE name NOT LIKE 'notice: %'";
     let mut values = rows(change, gateway, MasterSealed::GatewayValue).await?;
     values.extend(rows(change, "SELECT kid, sealed FROM signing_keys", MasterSealed::SigningKey).await?);

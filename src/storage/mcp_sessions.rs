@@ -1,6 +1,6 @@
-//! MCP sessions of legacy clients, so that they survive a restart. Knows nothing of their calls.
+//! MCP sessions of legacy clients, so that they survive a restart.
 //!
-//! The row of a session that is its connection, as over HTTP+SSE, is what is known of its client when that comes back.
+//! The row of a session that is its connection, as over HTTP+SSE, holds what is known of its client, for its return.
 
 #[cfg(test)]
 mod tests;
@@ -26,13 +26,12 @@ const OF_OWNER: &str =
 pub struct McpSession {
     /// The SHA-256 of the id.
     pub digest: Digest,
-    /// User.
     pub user: UserId,
     /// OAuth client.
     pub client: Option<ClientId>,
     /// API key that opened it.
     pub key: Option<KeyId>,
-    /// Its address: the path of its endpoint, and the transport if it is another ([`SessionAddress`]).
+    /// Its address: the path of its endpoint, and the transport if it is not the usual one ([`SessionAddress`]).
     pub endpoint: String,
     /// The negotiated protocol version.
     pub revision: String,
@@ -66,15 +65,15 @@ pub struct McpSessionState {
 pub enum McpSessionWrite {
     /// Adds a new session.
     Add(Box<McpSession>),
-    /// Updates a session. Does nothing if there is no row.
+    /// Updates a session. Does nothing if it has no row.
     Change(Digest, McpSessionState),
-    /// The same for a session that goes on: its row is written again if it is gone.
+    /// The same for a live session: its row is written again if it is gone.
     Keep(Box<McpSession>),
-    /// Leaves a session to whoever needs it next.
+    /// Leaves a session to the next replica that needs it.
     GiveUp(Digest),
-    /// Deletes a session, if there is a row.
+    /// Deletes a session, if it has a row.
     Delete(Digest),
-    /// Deletes the row of a connection that another one continues, unless a replica that is there has it.
+    /// Deletes the row of a connection that another one continues, unless a live replica has it.
     Supersede(Digest),
 }
 
@@ -87,7 +86,7 @@ pub struct InactiveSince {
     pub ready: Timestamp,
     /// Of sessions without `notifications/initialized`.
     pub unready: Timestamp,
-    /// Of sessions that another replica has. It writes their activity from time to time.
+    /// Of other replicas' sessions, whose activity they write from time to time.
     pub elsewhere: Timestamp,
 }
 
@@ -101,11 +100,11 @@ pub struct McpSessionTable<'a> {
 }
 
 impl McpSessionTable<'_> {
-    /// Applies the writes of a replica in order, in one transaction. Sessions that another replica has stay as they are.
+    /// Applies the writes of a replica in order, in one transaction. Sessions of other replicas stay as they are.
     pub async fn write(&self, writes: &[McpSessionWrite], by: ReplicaNumber) -> Result<(), StorageError> {
         match writes {
             [] => Ok(()),
-            // one statement is a transaction of its own, and three times as cheap as one between BEGIN and COMMIT
+            // a single statement is a transaction of its own, and three times as cheap as one between BEGIN and COMMIT
             [write] => run(write, by, &mut *self.relaxed.pool.acquire().await?).await,
             writes => {
                 let mut transaction = self.relaxed.batch().await?;
@@ -117,7 +116,7 @@ impl McpSessionTable<'_> {
         }
     }
 
-    /// The session of this digest; `None` if there is none or it ended.
+    /// The session of this digest; `None` if it is unknown or ended.
     pub async fn lookup(&self, digest: &Digest) -> Result<Option<McpSession>, StorageError> {
         let row = sqlx::query("SELECT * FROM mcp_sessions WHERE digest = $1")
             .bind(digest.as_bytes().as_slice())
@@ -126,7 +125,7 @@ impl McpSessionTable<'_> {
         row.as_ref().map(read).transpose()
     }
 
-    /// The sessions of this owner at this address, the most recent first, at most 128.
+    /// The sessions of this owner at this address, most recent first, at most 128.
     pub async fn of_owner(&self, owner: &Owner, endpoint: &str) -> Result<Vec<McpSession>, StorageError> {
         let query = format!(
             "SELECT * FROM mcp_sessions WHERE {OF_OWNER} AND endpoint = $4 ORDER BY last_seen DESC, digest LIMIT $5"
@@ -143,7 +142,7 @@ impl McpSessionTable<'_> {
         Ok(rows.iter().filter_map(readable).collect())
     }
 
-    /// Gives a session of `from`, which is no replica any more, to `to`; `false` if another has it by now.
+    /// Moves a session from the lost replica `from` to `to`; `false` if another has taken it by now.
     pub async fn succeed(&self, digest: &Digest, from: ReplicaNumber, to: ReplicaNumber) -> Result<bool, StorageError> {
         let done = sqlx::query(
             "UPDATE mcp_sessions SET owner = $1 WHERE digest = $2 AND owner = $3
@@ -157,8 +156,9 @@ impl McpSessionTable<'_> {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Deletes the idle sessions of the replica `by` and those that no replica has; those of others only if they are not in
-    /// use for certain. A clock that is ahead of the database's deletes only what is its own too early. Returns their number.
+    /// Deletes the idle sessions of the replica `by`, and sessions that no replica has; sessions of others only if they
+    /// are certainly not in use. A clock ahead of the database's deletes only its own sessions too early. Returns their
+    /// number.
     pub async fn delete_idle(&self, by: ReplicaNumber, since: InactiveSince) -> Result<u64, StorageError> {
         let now = self.relaxed.engine.now();
         let seen = format!("(last_seen + CASE WHEN $4 > {now} THEN $4 - {now} ELSE 0 END)");
@@ -183,7 +183,7 @@ async fn run(write: &McpSessionWrite, by: ReplicaNumber, connection: &mut AnyCon
     match write {
         McpSessionWrite::Add(session) => add(session, connection).await,
         McpSessionWrite::Change(digest, state) => change((digest, state), by, connection).await,
-        // the rows of connections are bounded: one that left for another does not come back
+        // the rows of connections are bounded: a row evicted for another does not come back
         McpSessionWrite::Keep(session) if is_connection(session) => {
             change((&session.digest, &session.state), by, connection).await
         }
@@ -253,7 +253,7 @@ macro_rules! insert_row {
 
 /// Writes a new row.
 const INSERT: &str = insert_row!();
-/// The same, or what changed in the row that is there, unless another replica has it.
+/// The same, or an update of the existing row, unless another replica has it.
 const KEEP: &str = concat!(
     insert_row!(),
     " ON CONFLICT (digest) DO UPDATE SET log_level = excluded.log_level, subscriptions = excluded.subscriptions,
@@ -285,7 +285,7 @@ async fn insert(
     Ok(())
 }
 
-/// Deletes the rows of the owner's connections beyond their bound.
+/// Deletes the rows of the owner's connections beyond their limit.
 async fn forget_oldest(of: &McpSession, connection: &mut AnyConnection) -> Result<(), StorageError> {
     let statement = format!(
         "DELETE FROM mcp_sessions WHERE digest IN (SELECT digest FROM mcp_sessions WHERE {OF_OWNER}

@@ -1,4 +1,4 @@
-//! The migrations, embedded in the program. Knows neither connections nor tables.
+//! The migrations, embedded in the program.
 
 use sqlx::{
     SqlStr,

@@ -1,14 +1,14 @@
-//! Statements about many rows that are named. Knows no table.
+//! Statements about many named rows.
 
 use sqlx::AssertSqlSafe;
 
 use super::database::{Database, StorageError};
 use crate::support::Timestamp;
 
-/// Maximum number of rows that one statement names.
+/// Maximum number of rows named in one statement.
 pub(super) const AT_ONCE: usize = 1_000;
 
-/// So many places for values, from `$first` on.
+/// Placeholders for so many values, from `$first` on.
 pub(super) fn places(first: usize, count: usize) -> String {
     let places: Vec<String> = (first..first + count).map(|place| format!("${place}")).collect();
     places.join(", ")
@@ -17,8 +17,8 @@ pub(super) fn places(first: usize, count: usize) -> String {
 // === impl Database ===
 
 impl Database {
-    /// Runs a statement about the rows with these names, once for each thousand of them: `statement` makes it of the places of
-    /// the names, and the time is `$1`.
+    /// Runs a statement about the rows with these names, once for each thousand: `statement` builds it from the
+    /// placeholders of the names, and the time is `$1`.
     pub(super) async fn run_for_named(
         &self,
         statement: impl Fn(&str) -> String,

@@ -1,4 +1,4 @@
-//! Opening a database: a file of SQLite, or a PostgreSQL server. Knows no table.
+//! Opening a database: a file of SQLite, or a PostgreSQL server.
 
 use std::{
     io,
@@ -20,24 +20,25 @@ use super::{
 /// Maximum time for an idle connection to a server to answer before its use.
 const PING_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Time after which an idle connection to a server is given back: a server has few, for all replicas together.
+/// An idle connection to a server is closed after this time, since a server has few, for all replicas together.
 const IDLE_FOR: Duration = Duration::from_secs(30);
 
-/// Settings of a new file: it gives free pages back (`free_pages`), which has to be said before anything is in it.
+/// Settings of a new file: it returns free pages (`free_pages`), which must be set before it has content.
 const NEW: &str = "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL";
 
-/// Settings of each connection to a file. None takes the lock of the database. The log of a large change does not stay large.
+/// Settings of each connection to a file. None of them takes the lock of the database. The log of a large change does
+/// not stay large.
 const DURABLE: &str = "PRAGMA journal_mode = WAL; PRAGMA journal_size_limit = 16777216; PRAGMA synchronous = FULL";
 const RELAXED: &str = "PRAGMA journal_mode = WAL; PRAGMA journal_size_limit = 16777216; PRAGMA synchronous = NORMAL";
-/// Those of the connection that deletes what has expired. It writes the log back into the file before a commit that somebody waits
-/// for has to.
+/// For the connection that deletes expired rows. It checkpoints the log into the file early, so that a commit that a
+/// request waits for need not.
 const PURGING: &str = "PRAGMA journal_mode = WAL; PRAGMA journal_size_limit = 16777216; PRAGMA synchronous = NORMAL; \
                        PRAGMA wal_autocheckpoint = 250";
 
-/// Settings of the connection for migrations: without notices of what is there already.
+/// Settings of the connection for migrations: no notices about existing objects.
 const QUIET: &str = "SET client_min_messages = warning";
 
-/// Settings of each connection to a server: nothing waits without end for a lock or for a server that has stalled.
+/// Settings of each connection to a server: no endless wait for a lock or for a stalled server.
 const LIMITED: &str = "SET lock_timeout = '5s'; SET statement_timeout = '10s'; \
                        SET idle_in_transaction_session_timeout = '30s'";
 const LIMITED_RELAXED: &str = "SET lock_timeout = '5s'; SET statement_timeout = '10s'; \
@@ -49,8 +50,8 @@ impl Storage {
     /// Opens the SQLite database at `path`: creates a missing file with mode 0600, enables WAL mode and foreign keys,
     /// waits up to 5 s for a lock, and runs the migrations.
     ///
-    /// A commit is on the disk when it returns, but for those of MCP sessions and of purges: they survive the end of the process in
-    /// whatever way, not that of the machine. A client whose session is gone opens another.
+    /// A commit is on the disk when it returns, except for commits of MCP sessions and of purges: these survive any end
+    /// of the process, but not of the machine. A client whose session is gone opens another.
     pub async fn open(path: &Path) -> Result<Self, StorageError> {
         let (_lock, is_new) = prepare(path.to_owned()).await?;
         let url = file_url(path)?;
@@ -74,37 +75,38 @@ impl Storage {
             let pool = pool.idle_timeout(IDLE_FOR);
             pool.test_before_acquire(false).before_acquire(|connection, _| Box::pin(answers(connection)))
         };
-        // apart, since a migration may take its time
+        // separate, since a migration may take a while
         let migrating = Database::connect(limited(1), place, QUIET).await?;
         migrating.migrate().await?;
         migrating.pool.close().await;
         let database = Database::connect(limited(13), place, LIMITED).await?;
         let rounds = Database::connect(limited(2), place, LIMITED).await?;
-        // open at all times: requests wait for them
+        // always open, since requests wait for them
         let mcp_sessions = Database::connect(limited(4).min_connections(2), place, LIMITED_RELAXED).await?;
         let purges = Database::connect(limited(1), place, LIMITED_RELAXED).await?;
         Ok(Self { database, mcp_sessions, rounds, purges })
     }
 
-    /// Opens the SQLite database at `path` for a look: one that is missing is not created, and no migration runs.
+    /// Opens the SQLite database at `path` for inspection: a missing one is not created, and no migration runs.
     pub async fn open_as_is(path: &Path) -> Result<Self, StorageError> {
         let url = file_url(path)?;
         let pool = AnyPoolOptions::new().max_connections(1);
         Ok(Self::of_one(Database::connect(pool, (Engine::Sqlite, &url), "").await?))
     }
 
-    /// Connects to the PostgreSQL database at `url` for a look: no migration runs.
+    /// Connects to the PostgreSQL database at `url` for inspection: no migration runs.
     pub async fn connect_as_is(url: &str) -> Result<Self, StorageError> {
         let pool = AnyPoolOptions::new().max_connections(1).acquire_timeout(LOCK_TIMEOUT);
         Ok(Self::of_one(Database::connect(pool, (Engine::PostgreSql, url), LIMITED).await?))
     }
 
-    /// True if the migrations have run, in whatever version, or if the database does not answer now.
+    /// True if the migrations of any version have run, or if the database does not answer now.
     pub async fn has_tables(&self) -> bool {
         self.gateway_values().lookup("any").await.map_or_else(|error| error.is_busy(), |_| true)
     }
 
-    /// Copies the database into a new file for this user alone, as it is at one moment. Only for a database in a file.
+    /// Copies the database, as of one moment, into a new file that only this user can read. Only for a database in a
+    /// file.
     pub async fn copy_into_file(&self, path: &Path) -> Result<(), StorageError> {
         let name = path.display().to_string();
         let failed = |source: io::Error| StorageError::File { path: name.clone(), source };
@@ -113,7 +115,7 @@ impl Storage {
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        // SQLite fills a file that is empty
+        // SQLite fills an empty file
         let file = options.open(path).map_err(failed)?;
         let copied = sqlx::query("VACUUM INTO $1").bind(text).execute(&self.database.pool).await;
         let copied = copied.map_err(StorageError::from).and_then(|_| file.sync_all().map_err(failed));
@@ -142,7 +144,7 @@ impl Storage {
         Self::connect(&format!("{server}?options[search_path]={schema}")).await
     }
 
-    /// Everything through the same connections.
+    /// Uses the same connections for everything.
     fn of_one(database: Database) -> Self {
         Self { mcp_sessions: database.clone(), rounds: database.clone(), purges: database.clone(), database }
     }
@@ -151,24 +153,24 @@ impl Storage {
 // === impl Database ===
 
 impl Database {
-    /// A database in memory without any table: its only connection is all that keeps it.
+    /// A database in memory without tables. Its only connection keeps it alive.
     pub(super) async fn in_memory() -> Result<Self, StorageError> {
         let pool = AnyPoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
         Self::connect(pool, (Engine::Sqlite, "sqlite::memory:"), "").await
     }
 }
 
-/// Tests an idle connection before its use. After a time without the network some never answer: each is given up soon.
+/// Tests an idle connection before its use. After a network outage some never answer: each is given up soon.
 async fn answers(connection: &mut AnyConnection) -> Result<bool, sqlx::Error> {
     let answer = timeout(PING_TIMEOUT, connection.ping()).await;
     answer.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into())).map(|()| true)
 }
 
-/// Creates the file and waits for its lock, on a blocking thread. True if nothing is in the file.
+/// Creates the file and waits for its lock, on a blocking thread. True if the file is empty.
 async fn prepare(path: PathBuf) -> Result<(file::Lock, bool), StorageError> {
     let name = path.display().to_string();
     let prepared = tokio::task::spawn_blocking(move || {
-        // the file is closed again before SQLite opens it: closing one later would drop SQLite's own locks (POSIX fcntl)
+        // the file is closed again before SQLite opens it: closing it later would drop SQLite's own locks (POSIX fcntl)
         file::private(&path)?;
         let lock = file::Lock::wait(&path)?;
         let is_new = std::fs::metadata(&path)?.len() == 0;

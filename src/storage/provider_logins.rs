@@ -1,4 +1,4 @@
-//! The tables of logins through OpenID providers (`UP-14`). Knows nothing of tokens.
+//! The tables of logins through OpenID providers (`UP-14`).
 
 use sqlx::AnyConnection;
 
@@ -11,22 +11,21 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
-/// Maximum number of sessions at a provider that are remembered for one account.
+/// Maximum number of remembered sessions at a provider for one account.
 const MAX_SESSIONS: i64 = 64;
 
-/// Maximum number of reports of logouts that are remembered.
+/// Maximum number of remembered logout reports.
 const MAX_REPORTS: i64 = 100_000;
 
-/// A login that lasts as long as the provider says so.
+/// A login that lasts as long as the provider confirms it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoundLogin {
-    /// The account.
     pub key: KeyId,
     /// Issuer of the provider.
     pub issuer: String,
     /// The provider's refresh token, sealed.
     pub refresh_token: Vec<u8>,
-    /// Time at which the provider is asked next.
+    /// Time to ask the provider next.
     pub due: Timestamp,
 }
 
@@ -35,7 +34,7 @@ pub struct BoundLogin {
 pub struct ProviderLoginTable<'a>(pub(super) &'a Database);
 
 impl ProviderLoginTable<'_> {
-    /// Remembers whose session at a provider this is. The oldest of more than 64 of an account are forgotten.
+    /// Remembers the account of a session at a provider. The oldest of more than 64 of an account are forgotten.
     pub async fn add_session(&self, session: &Digest, key: &KeyId, now: Timestamp) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
         sqlx::query(
@@ -60,7 +59,7 @@ impl ProviderLoginTable<'_> {
         Ok(change.commit().await?)
     }
 
-    /// The account that logged in by this session.
+    /// The account that logged in with this session.
     pub async fn find_by_session(&self, session: &Digest) -> Result<Option<KeyId>, StorageError> {
         let key: Option<String> = sqlx::query_scalar("SELECT key_id FROM provider_sessions WHERE session = $1")
             .bind(session.as_bytes().as_slice())
@@ -69,7 +68,7 @@ impl ProviderLoginTable<'_> {
         Ok(key.map(KeyId::new))
     }
 
-    /// Notes a report of a logout. Returns false if it was noted before, or too many are.
+    /// Notes a logout report. Returns false if it was noted before, or there are too many.
     pub async fn add_report(&self, report: &Digest, expires: Timestamp, now: Timestamp) -> Result<bool, StorageError> {
         let done = sqlx::query(
             "INSERT INTO provider_logouts (report, expires)
@@ -101,8 +100,8 @@ impl ProviderLoginTable<'_> {
         Ok(())
     }
 
-    /// Takes up to `limit` bound logins that are due, and puts the next time for each at `next`: of several processes
-    /// one gets it.
+    /// Takes up to `limit` due bound logins, and sets the next time for each to `next`: of several processes, one gets
+    /// each.
     pub async fn take_due(&self, now: Timestamp, next: Timestamp, limit: u32) -> Result<Vec<BoundLogin>, StorageError> {
         let rows: Vec<(String, String, Vec<u8>)> = sqlx::query_as(
             "UPDATE bound_logins SET due = $1 WHERE key_id IN (
@@ -123,7 +122,8 @@ impl ProviderLoginTable<'_> {
         Ok(rows.into_iter().map(read).collect())
     }
 
-    /// Replaces the refresh token of a bound login, and the time of the next question, unless another login has replaced it.
+    /// Replaces the refresh token of a bound login, and the time of the next check, unless another login has replaced
+    /// it.
     pub async fn replace_token(
         &self,
         login: &BoundLogin,
@@ -140,7 +140,7 @@ impl ProviderLoginTable<'_> {
         Ok(())
     }
 
-    /// Deletes a bound login, unless another login has replaced it. Returns false if one has.
+    /// Deletes a bound login. Returns false if another login has replaced it.
     pub async fn unbind(&self, login: &BoundLogin) -> Result<bool, StorageError> {
         let done = sqlx::query("DELETE FROM bound_logins WHERE key_id = $1 AND refresh_token = $2")
             .bind(login.key.as_str())
@@ -158,13 +158,13 @@ impl ProviderLoginTable<'_> {
         Ok(count)
     }
 
-    /// The issuers of accounts that were confirmed.
+    /// The issuers of confirmed accounts.
     pub async fn issuers(&self) -> Result<Vec<String>, StorageError> {
         let issuers = "SELECT DISTINCT issuer FROM api_keys WHERE confirmed IS NOT NULL AND issuer IS NOT NULL";
         Ok(sqlx::query_scalar(issuers).fetch_all(&self.0.pool).await?)
     }
 
-    /// Up to `limit` accounts of an issuer that were confirmed last at `confirmed` or before.
+    /// Up to `limit` accounts of an issuer, last confirmed at `confirmed` or before.
     pub async fn unconfirmed(
         &self,
         issuer: &str,
@@ -181,7 +181,7 @@ impl ProviderLoginTable<'_> {
         Ok(due.into_iter().map(KeyId::new).collect())
     }
 
-    /// Logs out an account that was confirmed last at `confirmed` or before, until its next login; returns the number of its
+    /// Logs out an account last confirmed at `confirmed` or before, until its next login; returns the number of its
     /// grants. `None`, without changes, if it was confirmed since.
     pub async fn end_unconfirmed(
         &self,
@@ -204,7 +204,7 @@ impl ProviderLoginTable<'_> {
     }
 }
 
-/// Ends what rests on the logins of an account: browser sessions, grants, and what is remembered of its logins.
+/// Ends everything based on the logins of an account: browser sessions, grants, and remembered sessions at providers.
 pub(super) async fn log_out(change: &mut AnyConnection, key: &KeyId, now: Timestamp) -> Result<u64, StorageError> {
     for statement in [
         "DELETE FROM browser_sessions WHERE key_id = $1",

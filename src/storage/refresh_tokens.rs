@@ -1,4 +1,4 @@
-//! The table of refresh tokens: families with successor links. Knows nothing of the grace period.
+//! The table of refresh tokens: families with successor links.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
-/// Refresh tokens kept for one grant, the newest. Reuse of an older one is refused, but not detected as reuse.
+/// Number of refresh tokens kept for one grant, the newest. Reuse of an older one is refused, but not detected as
+/// reuse.
 const MAX_FAMILY: i64 = 1000;
-/// Time for which a withdrawn token is kept: the maximum life of an access token issued with it.
+/// A withdrawn token is kept for this long: the maximum life of an access token issued with it.
 const WITHDRAWN_KEPT: Duration = Duration::from_hours(24);
 
 /// A refresh token, found by its digest.
 #[derive(Debug, Clone)]
 pub struct RefreshTokenRow {
-    /// Grant.
     pub grant: GrantId,
     /// Prefix of the ids of access tokens issued with it.
     pub generation: String,
@@ -34,7 +34,7 @@ pub struct RefreshTokenRow {
     pub rotated: Option<Timestamp>,
     /// Digest of its successor, and the successor sealed under a key derived from this token.
     pub successor: Option<(Digest, Vec<u8>)>,
-    /// Time at which it was replaced as a successor that nobody received.
+    /// Time when it was replaced because the client never received its successor.
     pub withdrawn: Option<Timestamp>,
 }
 
@@ -52,7 +52,6 @@ pub struct NewRefreshToken {
 /// The replacement of one refresh token by another.
 #[derive(Debug, Clone)]
 pub struct Rotation {
-    /// Grant of both.
     pub grant: GrantId,
     /// Digest of the replaced token.
     pub old: Digest,
@@ -111,7 +110,7 @@ impl RefreshTokenTable<'_> {
         Ok(true)
     }
 
-    /// Replaces a token again, whose successor `lost` is unused (`OA-91`). The successor is withdrawn with the access
+    /// Replaces a token again whose successor `lost` is unused (`OA-91`). The successor is withdrawn with the access
     /// tokens of its generation, which is announced and returned. `None`, without changes, if the successor was used or
     /// the grant is revoked.
     pub async fn replace_successor(

@@ -1,5 +1,5 @@
-//! Replicas and their leases. The database's clock stamps each renewal; whoever watches a lease measures its length with a
-//! clock of their own, so that no step of any clock ends one.
+//! Replicas and their leases. The database's clock stamps each renewal; watchers measure a lease's length with their
+//! own clock, so that no clock step ends a lease.
 
 use std::time::Duration;
 
@@ -14,17 +14,16 @@ use crate::{
 /// A replica.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplicaRow {
-    /// Number.
     pub number: ReplicaNumber,
-    /// Address for the other replicas; `None` if the column holds something else.
+    /// Address for the other replicas; `None` if the column is unreadable.
     pub address: Option<ReplicaAddress>,
-    /// The key with which it proves itself, as a `SubjectPublicKeyInfo` (RFC 5280 4.1.2.7) in DER.
+    /// The key that it proves to hold, as a `SubjectPublicKeyInfo` (RFC 5280 4.1.2.7) in DER.
     pub public_key: Vec<u8>,
     /// The last renewal of its lease.
     pub renewal: LeaseRenewal,
-    /// Its clock at that renewal; `None` if it does not tell.
+    /// Its clock at that renewal; `None` if it does not report one.
     pub clock: Option<ClockDifference>,
-    /// True for the one at which the servers run that all share.
+    /// True for the replica that runs the shared servers.
     pub is_home: bool,
 }
 
@@ -32,7 +31,7 @@ pub struct ReplicaRow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseRenewal(i64);
 
-/// Replicas. A row exists until its replica leaves or is deposed: what belongs to a number without a row has no owner.
+/// Replicas. A row exists until its replica leaves or is deposed: state under a number without a row has no owner.
 #[derive(Debug, Clone, Copy)]
 pub struct ReplicaTable<'a>(pub(super) &'a Database);
 
@@ -61,8 +60,8 @@ impl ReplicaTable<'_> {
         Ok(ReplicaNumber::new(number))
     }
 
-    /// Renews the lease of a replica whose clock shows `clock`, over or not. Returns how far that is ahead of the database's
-    /// when the statement runs; `None` if the replica was deposed.
+    /// Renews the lease of a replica whose clock shows `clock`, even if it is over. Returns how far that clock is ahead
+    /// of the database's when the statement runs; `None` if the replica was deposed.
     pub async fn renew(
         &self,
         number: ReplicaNumber,
@@ -91,27 +90,27 @@ impl ReplicaTable<'_> {
         sqlx::query(text).fetch_all(&self.0.pool).await?.iter().map(read).collect()
     }
 
-    /// Makes a replica the home of the servers that all share; `false` if another is, or this one was deposed.
+    /// Makes a replica the home of the shared servers; `false` if another is, or this one was deposed.
     pub async fn take_home(&self, number: ReplicaNumber) -> Result<bool, StorageError> {
         let text = "UPDATE replicas SET is_home = 1 WHERE number = $1 \
                     AND NOT EXISTS (SELECT 1 FROM replicas WHERE is_home = 1 AND number <> $1)";
         match sqlx::query(text).bind(number.get()).execute(&self.0.pool).await {
             Ok(taken) => Ok(taken.rows_affected() > 0),
-            // two at once
+            // two replicas at once
             Err(sqlx::Error::Database(error)) if error.is_unique_violation() => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Removes a replica whose lease is over, since this was its last renewal for too long; `false` if it has renewed it since,
-    /// or is gone already.
+    /// Removes a replica whose lease is over, with this last renewal; `false` if it has renewed it since, or is already
+    /// gone.
     pub async fn depose(&self, number: ReplicaNumber, last: LeaseRenewal) -> Result<bool, StorageError> {
         let deposed = sqlx::query("DELETE FROM replicas WHERE number = $1 AND lease_until = $2");
         let deposed = deposed.bind(number.get()).bind(last.0).execute(&self.0.pool).await?;
         Ok(deposed.rows_affected() > 0)
     }
 
-    /// Removes a replica that ends.
+    /// Removes a replica at its end.
     pub async fn leave(&self, number: ReplicaNumber) -> Result<(), StorageError> {
         let left = sqlx::query("DELETE FROM replicas WHERE number = $1").bind(number.get());
         left.execute(&self.0.pool).await?;

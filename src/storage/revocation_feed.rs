@@ -1,5 +1,5 @@
-//! Revocations as they are announced, on connections of their own: a read waits for no other query, and a connection that
-//! does not answer is replaced. Knows nothing of what a revocation ends.
+//! The feed of revocations, on connections of its own: a read waits for no other query, and a connection that does not
+//! answer is replaced.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use super::{
 /// Maximum time for one read from a server.
 const READ_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Reads the revocations after the last one that was read.
+/// Reads new revocations, continuing after the last one read.
 #[derive(Debug)]
 pub struct RevocationFeed {
     database: Database,
-    /// Connection to a server. Absent during a read, so that one that was cut short is not used again.
+    /// Connection to a database server. Absent during a read, so that an interrupted connection is not used again.
     connection: Option<AnyConnection>,
     seen: i64,
 }
 
-/// Notices of new revocations. A file has none: who reads it polls.
+/// Notices of new revocations. A file has none: its readers poll.
 pub struct RevocationNotices {
     database: Database,
     listener: Option<PgListener>,
@@ -32,7 +32,7 @@ pub struct RevocationNotices {
 // === impl RevocationFeed ===
 
 impl RevocationFeed {
-    /// Maximum number of revocations of one read.
+    /// Maximum number of revocations in one read.
     pub const PAGE: usize = 1000;
 
     /// The revocations from here on.
@@ -41,7 +41,7 @@ impl RevocationFeed {
         Ok(Self { database, connection: None, seen })
     }
 
-    /// The revocations after those of the last read, in order; at most [`Self::PAGE`]. A server gets 1 s to answer.
+    /// The revocations since the last read, in order; at most [`Self::PAGE`]. A database server gets 1 s to answer.
     pub async fn read(&mut self) -> Result<Vec<Revocation>, StorageError> {
         let news = match self.database.engine {
             Engine::Sqlite => RevocationTable(&self.database).after(self.seen).await?,
@@ -71,7 +71,7 @@ impl RevocationNotices {
         Self { database, listener: None }
     }
 
-    /// Waits for a notice. Returns also if some may have been missed: at the start, and after an error.
+    /// Waits for a notice. Also returns if some may have been missed: at the start, and after an error.
     pub async fn next(&mut self) -> Result<(), StorageError> {
         let Some(listener) = &mut self.listener else {
             if self.database.engine == Engine::Sqlite {

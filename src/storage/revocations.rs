@@ -1,4 +1,4 @@
-//! Revocations in order, for all processes on the same database. Knows nothing of streams.
+//! Revocations in order, for all processes on the same database.
 
 use sqlx::{Any, AnyConnection, Executor};
 
@@ -8,7 +8,7 @@ use crate::{
     support::Timestamp,
 };
 
-/// Channel of the notices; all schemas of a server share it, and a notice only causes a read.
+/// Channel of the notices. All schemas of a server share it, and a notice only causes a read.
 pub(super) const CHANNEL: &str = "lockkeeper revocations";
 
 /// A revocation.
@@ -22,13 +22,13 @@ pub enum Revocation {
     Generation(String),
     /// One access token, by its `jti`.
     Token(String),
-    /// A user who was disabled or deleted, with everything that is held for it.
+    /// A user who was disabled or deleted, with everything held for them.
     User(UserId),
-    /// The rights of an API key or account, which are wider now: what was verified before is verified anew.
+    /// The rights of an API key or account, which are now wider: credentials verified before are verified again.
     Rights(KeyId),
-    /// A signing key, by its id, with the access tokens that it signed.
+    /// A signing key, by its id, with the access tokens it signed.
     SigningKey(String),
-    /// Something that this version does not know, which a newer one has announced: anything may have ended.
+    /// A kind announced by a newer version and unknown here: anything may have ended.
     Unknown(String),
 }
 
@@ -65,7 +65,7 @@ impl RevocationTable<'_> {
         Ok(found > 0)
     }
 
-    /// Number of the newest revocation; 0 if there is none.
+    /// Number of the newest revocation, or 0.
     pub async fn newest(&self) -> Result<i64, StorageError> {
         Ok(sqlx::query_scalar("SELECT coalesce(max(sequence), 0) FROM revocations").fetch_one(&self.0.pool).await?)
     }

@@ -1,5 +1,4 @@
-//! The last server information of each backend (`initialize` or `server/discover` result). Knows nothing of its
-//! meaning.
+//! The last server information of each backend (`initialize` or `server/discover` result).
 
 use super::database::{Database, StorageError};
 use crate::{model::BackendId, support::Digest};
@@ -7,7 +6,6 @@ use crate::{model::BackendId, support::Digest};
 /// Last server information of one backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerInfoRow {
-    /// Backend.
     pub backend: BackendId,
     /// Identity of the server: [`crate::model::TransportSpec::server`].
     pub server: Digest,

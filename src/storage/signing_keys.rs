@@ -1,4 +1,4 @@
-//! The table of signing keys (`OA-101`). Knows nothing of cryptography and of when a key is in use.
+//! The table of signing keys (`OA-101`).
 
 use super::{
     database::{Database, StorageError, moment},
@@ -13,13 +13,12 @@ pub struct SigningKeyRow {
     pub kid: String,
     /// The first coordinate of its public point, base64url.
     pub x: String,
-    /// The second coordinate.
     pub y: String,
     /// PKCS#8 under the master key.
     pub sealed: Vec<u8>,
     /// Start of its use, until a newer key signs.
     pub signs_from: Timestamp,
-    /// Time from which it neither signs nor verifies, if it was withdrawn.
+    /// Time of its withdrawal, if so: it neither signs nor verifies after that.
     pub withdrawn: Option<Timestamp>,
 }
 
@@ -31,7 +30,7 @@ type StoredKey = (String, String, String, Vec<u8>, i64, Option<i64>);
 pub struct SigningKeyTable<'a>(pub(super) &'a Database);
 
 impl SigningKeyTable<'_> {
-    /// All signing keys, in the order in which they sign.
+    /// All signing keys, in signing order.
     pub async fn list(&self) -> Result<Vec<SigningKeyRow>, StorageError> {
         let rows: Vec<StoredKey> = sqlx::query_as(
             "SELECT kid, x, y, sealed, signs_from, withdrawn FROM signing_keys ORDER BY signs_from, created, kid",
@@ -49,8 +48,8 @@ impl SigningKeyTable<'_> {
         Ok(rows.into_iter().map(row).collect())
     }
 
-    /// Adds a key behind the last one, which has the id `last`. Returns false, and adds nothing, if another process
-    /// added one meanwhile.
+    /// Adds a key after the last one, which must have the id `last`. Returns false, and adds nothing, if another
+    /// process added one first.
     pub async fn add_behind(
         &self,
         last: Option<&str>,
@@ -74,8 +73,8 @@ impl SigningKeyTable<'_> {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Withdraws a key, and adds `other` if no key signs then. Returns false if there is no such key, or it was
-    /// withdrawn before.
+    /// Withdraws a key, and adds `other` if no key would sign then. Returns false if there is no such key, or it was
+    /// already withdrawn.
     pub async fn withdraw(&self, kid: &str, other: &SigningKeyRow, now: Timestamp) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
         let done = sqlx::query("UPDATE signing_keys SET withdrawn = $1 WHERE kid = $2 AND withdrawn IS NULL")

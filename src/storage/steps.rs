@@ -1,5 +1,5 @@
-//! Work on many rows in small steps: each holds the lock of the database for a moment, and then others have it for longer. Knows
-//! no table.
+//! Work on many rows in small steps: each holds the lock of the database for a moment, and then leaves it to others for
+//! longer.
 
 use std::time::Duration;
 
@@ -21,21 +21,20 @@ pub(super) struct Steps {
     rows: i64,
 }
 
-/// How large steps may be on an engine.
+/// Bounds for the size of steps on an engine.
 struct StepBounds {
     fewest: i64,
     most: i64,
-    /// The time that a step is to take.
+    /// The target duration of a step.
     aim: Duration,
-    /// After a step others have the database this many times as long as the step took.
+    /// After a step, others have the database for this many times its duration.
     others: u32,
 }
 
-/// Who waits for the lock of the file looks again after 1, 2, 5, 10 and more milliseconds, up to 100: longer steps are met
-/// twice.
+/// Code waiting for the lock of the file retries after 1, 2, 5, 10 and more milliseconds, up to 100: it would meet
+/// longer steps twice.
 const SQLITE: StepBounds = StepBounds { fewest: 10, most: 400, aim: Duration::from_millis(4), others: 3 };
 
-/// Rows are locked, not the database, and each step costs a round trip and a sync however few rows it changes.
 const POSTGRESQL: StepBounds = StepBounds { fewest: 100, most: 400, aim: Duration::from_millis(20), others: 1 };
 
 // === impl Steps ===
@@ -55,7 +54,7 @@ impl Steps {
         self.rows
     }
 
-    /// Lets others have the database; the next step begins, larger or smaller by how long this one took.
+    /// Leaves the database to others, and begins the next step, larger or smaller depending on this one's duration.
     pub(super) async fn pause(&mut self) {
         let StepBounds { fewest, most, aim, others } = self.bounds;
         let took = self.since.elapsed();
@@ -69,7 +68,8 @@ impl Steps {
         self.since = Instant::now();
     }
 
-    /// The same after a step that changed `rows`; false if it was the last one, since it found fewer than it may change.
+    /// The same after a step that changed `rows`; false if it was the last one, since it found fewer rows than it may
+    /// change.
     pub(super) async fn go_on(&mut self, rows: u64) -> bool {
         let goes_on = rows >= self.rows.unsigned_abs();
         if goes_on {
@@ -82,8 +82,8 @@ impl Steps {
 // === impl Database ===
 
 impl Database {
-    /// Runs a statement until it finds nothing more; its last parameter is the number of rows that it may change. Returns the
-    /// number of all.
+    /// Runs a statement until it finds no more rows; its last parameter is the number of rows it may change. Returns
+    /// the total.
     pub(super) async fn run_in_steps(
         &self,
         statement: impl SqlSafeStr,
@@ -92,7 +92,7 @@ impl Database {
         self.run_in(&mut Steps::begin(self.engine), statement, arguments).await
     }
 
-    /// The same within longer work, whose steps go on after it.
+    /// The same within longer work, whose steps continue after it.
     pub(super) async fn run_in(
         &self,
         steps: &mut Steps,

@@ -1,5 +1,4 @@
-//! Owners of tasks at servers, so that they survive a restart and every gateway on the database knows them. Knows nothing
-//! of the tasks.
+//! Owners of tasks at servers, so that they survive a restart and are known to every gateway on the database.
 
 use sqlx::AssertSqlSafe;
 
@@ -20,15 +19,15 @@ const BATCH: usize = 100;
 pub struct TaskOwnerTable<'a>(pub(super) &'a Database);
 
 impl TaskOwnerTable<'_> {
-    /// Adds a task. If its owner then has more than `max` at the server, the oldest one that has ended is deleted. Returns
-    /// false, without changes, if there is none.
+    /// Adds a task. If its owner then has more than `max` at the server, the oldest ended one is deleted; if none has
+    /// ended, returns false without changes.
     pub async fn add(&self, row: &OwnedTask, max: i64, now: Timestamp) -> Result<bool, StorageError> {
         let OwnedTask { task, scope, owner, expires, has_ended } = row;
         let (task, holder, server) = (bytes(task), owner.digest(), bytes(&scope.server));
         let holder = bytes(&holder);
         let mut change = self.0.batch().await?;
         if !scope.tells_callers_apart {
-            // the ids of such a server are unique: it has given an old one anew, for instance after a restart
+            // task ids of such a server are unique: it has reused an old id, for instance after a restart
             sqlx::query("DELETE FROM task_owners WHERE task = $1 AND owner <> $2")
                 .bind(task)
                 .bind(holder)
@@ -77,7 +76,7 @@ impl TaskOwnerTable<'_> {
         Ok(true)
     }
 
-    /// Those of `tasks` that are stored, as `owner` may know them.
+    /// The stored ones of `tasks`, as `owner` may know them.
     pub async fn find(&self, tasks: &[Digest], owner: &Owner, now: Timestamp) -> Result<Vec<FoundTask>, StorageError> {
         let (mut found, asker) = (Vec::new(), owner.digest());
         for tasks in tasks.chunks(BATCH) {

@@ -1,14 +1,15 @@
-//! Empty databases for tests. The migrations take longer than most tests: a process runs them once, and copies the outcome.
+//! Empty databases for tests. The migrations take longer than most tests: a process runs them once, and copies the
+//! result.
 
 use sqlx::{AnyConnection, AssertSqlSafe};
 use tokio::sync::OnceCell;
 
 use super::database::{Database, StorageError};
 
-/// The statements that make a migrated database of an empty one.
+/// The statements that turn an empty database into a migrated one.
 static STATEMENTS: OnceCell<String> = OnceCell::const_new();
 
-/// Tables before their indexes and triggers, without what SQLite makes itself.
+/// Tables before their indexes and triggers, without SQLite's own.
 const SCHEMA: &str = "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' \
                       ORDER BY type <> 'table', rowid";
 
@@ -20,7 +21,7 @@ pub(super) async fn copied() -> Result<Database, StorageError> {
     Ok(database)
 }
 
-/// Migrates a database, and writes down what is in it.
+/// Migrates a database, and returns the statements for its content.
 async fn statements() -> Result<String, StorageError> {
     let database = Database::in_memory().await?;
     database.migrate().await?;

@@ -1,4 +1,4 @@
-//! The table of pending authorization requests, after the login. Knows nothing of their content.
+//! The table of pending authorization requests, after the login.
 
 use sqlx::AnyConnection;
 
@@ -12,7 +12,7 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
-/// Maximum number of requests of one browser session, decided ones included until they expire.
+/// Maximum number of requests of one browser session, including decided ones until they expire.
 const MAX_PER_BROWSER: i64 = 16;
 
 /// Maximum number of requests of one user in all browsers.
@@ -25,7 +25,7 @@ pub struct TransactionRow {
     pub id: Digest,
     /// The browser session that may decide it.
     pub browser: Digest,
-    /// User who is logged in there.
+    /// The user logged in there.
     pub user: UserId,
     /// The request, as text.
     pub request: String,
@@ -33,14 +33,14 @@ pub struct TransactionRow {
     pub expires: Timestamp,
 }
 
-/// A request that waits, or that was decided.
+/// A waiting or decided request.
 #[derive(Debug)]
 pub struct FoundTransaction {
     /// The request, as text.
     pub request: String,
     /// Expiry.
     pub expires: Timestamp,
-    /// The decision, if there is one.
+    /// The decision, if any.
     pub decided: Option<StoredDecision>,
 }
 
@@ -55,7 +55,7 @@ pub struct StoredDecision {
     pub outcome: Vec<u8>,
 }
 
-/// The code of a grant that a decision gives.
+/// The code of a grant given by a decision.
 #[derive(Debug)]
 pub struct NewCode {
     /// Its digest.
@@ -69,7 +69,7 @@ pub struct NewCode {
 /// The outcome of an approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestApproval {
-    /// The request does not wait (any more); nothing has changed.
+    /// The request is not waiting (any more); nothing has changed.
     NotWaiting,
     /// There is a grant.
     Approved {
@@ -95,7 +95,7 @@ pub struct TransactionTable<'a>(pub(super) &'a Database);
 impl TransactionTable<'_> {
     /// Adds a request, or moves an undecided one of the same user to another browser session. Deletes the oldest of
     /// more than 16 requests of this browser session, and of more than 64 of this user. Returns false, without changes,
-    /// if the request is already decided or another user added it.
+    /// if the request is already decided or another user's.
     pub async fn add(&self, row: &TransactionRow) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
         let insert = "INSERT INTO transactions (id, browser, user_id, request, expires) VALUES ($1, $2, $3, $4, $5)
@@ -134,7 +134,7 @@ impl TransactionTable<'_> {
         Ok(true)
     }
 
-    /// The request of this id and browser session, decided or not.
+    /// The request with this id and browser session, decided or not.
     pub async fn find(&self, id: &Digest, browser: &Digest) -> Result<Option<FoundTransaction>, StorageError> {
         let select =
             "SELECT request, expires, decided, decision, outcome FROM transactions WHERE id = $1 AND browser = $2";
@@ -146,7 +146,7 @@ impl TransactionTable<'_> {
         Ok(row.map(TransactionColumns::read))
     }
 
-    /// The user for whom the request of this id is.
+    /// The user of the request with this id.
     pub async fn user(&self, id: &Digest) -> Result<Option<UserId>, StorageError> {
         let select = "SELECT user_id FROM transactions WHERE id = $1";
         let user: Option<String> =
@@ -154,15 +154,15 @@ impl TransactionTable<'_> {
         Ok(user.map(UserId::new))
     }
 
-    /// True if a request of this id was decided.
+    /// True if the request with this id was decided.
     pub async fn is_decided(&self, id: &Digest) -> Result<bool, StorageError> {
         let select = "SELECT COUNT(*) FROM transactions WHERE id = $1 AND decided IS NOT NULL";
         let decided: i64 = sqlx::query_scalar(select).bind(id.as_bytes().as_slice()).fetch_one(&self.0.pool).await?;
         Ok(decided > 0)
     }
 
-    /// Notes a decision that gives nothing. Returns false, without changes, if the request of this id and browser session does
-    /// not wait: only the first of several concurrent calls decides.
+    /// Notes a decision that grants nothing. Returns false, without changes, if the request with this id and browser
+    /// session is not waiting: only the first of several concurrent calls decides.
     pub async fn decide(&self, id: &Digest, browser: &Digest, decision: &StoredDecision) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
         let is_first = decide(&mut change, (id, browser), decision).await?;
@@ -194,7 +194,7 @@ impl TransactionTable<'_> {
     }
 }
 
-/// Notes a decision; returns false if there is one.
+/// Notes a decision; returns false if there already is one.
 async fn decide(
     change: &mut AnyConnection,
     (id, browser): (&Digest, &Digest),
@@ -217,7 +217,6 @@ impl TransactionColumns {
     fn read(self) -> FoundTransaction {
         let decided = self.decided.map(|at| StoredDecision {
             at: moment(at),
-            // one of an earlier version says neither
             decision: self.decision.unwrap_or_default(),
             outcome: self.outcome.unwrap_or_default(),
         });

@@ -1,5 +1,5 @@
 //! The tables of the gateway's registrations at authorization servers, and of the authorization requests that browsers
-//! are sent there with. Knows nothing of their content, which is sealed.
+//! take there. Their content is sealed.
 
 use super::database::{Database, StorageError};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 /// Maximum number of open requests of one user.
 const MAX_PER_USER: i64 = 16;
 
-/// An authorization request that a browser was sent to an authorization server with.
+/// An authorization request that a browser took to an authorization server.
 #[derive(Debug)]
 pub struct UpstreamRequestRow {
     /// Digest of `state`.
@@ -38,7 +38,7 @@ pub struct UpstreamForm {
     pub location: Vec<u8>,
 }
 
-/// A request that a form has begun.
+/// A request begun by a form.
 #[derive(Debug)]
 pub struct BegunUpstreamRequest {
     /// Address that the browser was sent to, sealed.
@@ -47,10 +47,10 @@ pub struct BegunUpstreamRequest {
     pub is_taken: bool,
 }
 
-/// A request whose response has come before.
+/// A request whose response already came.
 #[derive(Debug)]
 pub struct TakenUpstreamRequest {
-    /// Its end; `None` if that is not known yet.
+    /// Its outcome; `None` while unknown.
     pub outcome: Option<String>,
 }
 
@@ -95,8 +95,8 @@ impl UpstreamClientTable<'_> {
         Ok(())
     }
 
-    /// Adds a request that a form begins. Deletes the oldest of more than 16 of this user. Returns false, without changes, if
-    /// the form has begun one before.
+    /// Adds a request that a form begins. Deletes the oldest of more than 16 of this user. Returns false, without
+    /// changes, if the form has already begun one.
     pub async fn add_request(&self, row: &UpstreamRequestRow, form: &UpstreamForm) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
         let added = sqlx::query(
@@ -130,7 +130,7 @@ impl UpstreamClientTable<'_> {
         Ok(true)
     }
 
-    /// The request that a form began, in this browser session and for this user and server.
+    /// The request begun by a form, in this browser session and for this user and server.
     pub async fn begun_by(
         &self,
         form: &Digest,
@@ -151,8 +151,8 @@ impl UpstreamClientTable<'_> {
         Ok(row.map(|(location, taken)| BegunUpstreamRequest { location, is_taken: taken.is_some() }))
     }
 
-    /// Takes a request: it can be taken once, by the browser session and for the user and server that it was added for. It stays
-    /// known until it expires. Returns its issuer and its content.
+    /// Takes a request, once, for the browser session, user and server that it was added for. It stays known until it
+    /// expires. Returns its issuer and its content.
     pub async fn take_request(
         &self,
         state: &Digest,
@@ -173,7 +173,7 @@ impl UpstreamClientTable<'_> {
         .await?)
     }
 
-    /// A request that was taken before, for the same browser session, user and server.
+    /// A request that was already taken, for the same browser session, user and server.
     pub async fn taken_request(
         &self,
         state: &Digest,
@@ -194,7 +194,7 @@ impl UpstreamClientTable<'_> {
         Ok(outcome.map(|(outcome,)| TakenUpstreamRequest { outcome }))
     }
 
-    /// Notes what became of a request that was taken. Its content is needed no more.
+    /// Notes the outcome of a taken request. Its content is no longer needed.
     pub async fn end_request(&self, state: &Digest, outcome: &str) -> Result<(), StorageError> {
         let nothing: &[u8] = &[];
         sqlx::query("UPDATE upstream_requests SET outcome = $1, sealed = $2 WHERE state = $3")

@@ -1,5 +1,5 @@
-//! The tables of users' tokens at protected servers, and of deleted ones that are still to be revoked there. Knows
-//! nothing of their content, which is sealed.
+//! The tables of users' tokens at protected servers, and of deleted tokens still to be revoked there. Their content is
+//! sealed.
 
 use super::{
     database::{Database, StorageError, moment},
@@ -12,7 +12,7 @@ use crate::{
 
 /// Maximum number of attempts to revoke tokens.
 const MAX_ATTEMPTS: i64 = 5;
-/// Attempts of tokens that an earlier version did not want to be revoked.
+/// Number of attempts that marks tokens which an earlier version did not want to be revoked.
 const ENDED_ELSEWHERE: i64 = MAX_ATTEMPTS + 1;
 
 /// Tokens of a user at a server.
@@ -112,7 +112,7 @@ impl UpstreamTokenTable<'_> {
         Ok(())
     }
 
-    /// Replaces refreshed tokens. Returns false, without changes, if they were replaced or deleted meanwhile.
+    /// Replaces refreshed tokens. Returns false, without changes, if they were replaced or deleted in the meantime.
     pub async fn replace(&self, row: &UpstreamTokenRow) -> Result<bool, StorageError> {
         let done = sqlx::query(
             "UPDATE upstream_tokens SET scope = $1, sealed = $2, version = version + 1
@@ -138,8 +138,8 @@ impl UpstreamTokenTable<'_> {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Deletes the tokens for servers other than these, and the gateway's registrations for them; each is a name with the
-    /// digest of its address.
+    /// Deletes the tokens for servers other than these, and the gateway's registrations for them. Each server is a name
+    /// with the digest of its address.
     pub async fn retain(&self, servers: &[(BackendId, Digest)]) -> Result<(), StorageError> {
         let kept: Vec<(String, Vec<u8>)> =
             sqlx::query_as("SELECT DISTINCT backend, server FROM upstream_tokens").fetch_all(&self.0.pool).await?;
@@ -182,7 +182,7 @@ impl UpstreamTokenTable<'_> {
         }
     }
 
-    /// Adds tokens that are to be revoked.
+    /// Adds tokens to be revoked.
     pub async fn withdraw(&self, row: &UpstreamTokenRow) -> Result<(), StorageError> {
         sqlx::query("INSERT INTO upstream_withdrawn (user_id, backend, issuer, sealed) VALUES ($1, $2, $3, $4)")
             .bind(row.user.as_str())
@@ -208,7 +208,7 @@ impl UpstreamTokenTable<'_> {
         rows.into_iter().map(row).collect()
     }
 
-    /// Counts an attempt to revoke deleted tokens; after the last one they are given up.
+    /// Counts an attempt to revoke deleted tokens; after the last one, they are given up.
     pub async fn count_attempt(&self, id: i64) -> Result<(), StorageError> {
         sqlx::query("UPDATE upstream_withdrawn SET attempts = attempts + 1 WHERE id = $1")
             .bind(id)
@@ -227,12 +227,12 @@ impl UpstreamTokenTable<'_> {
 // === impl WithdrawnTokenRow ===
 
 impl WithdrawnTokenRow {
-    /// True if nobody has looked at them yet.
+    /// True if they were not examined yet.
     pub const fn is_new(&self) -> bool {
         self.attempts == 0 || self.attempts == ENDED_ELSEWHERE
     }
 
-    /// True if they are not to be revoked, or no more.
+    /// True if they will not be revoked, or no longer.
     pub const fn is_given_up(&self) -> bool {
         self.attempts >= MAX_ATTEMPTS
     }

@@ -1,5 +1,4 @@
-//! The table of secrets that users enter for servers, and of those that ended. Knows nothing of their content, which is
-//! sealed.
+//! The tables of secrets that users enter for servers, and of ended secrets. Their content is sealed.
 
 use super::database::{Database, StorageError};
 use crate::{
@@ -18,7 +17,7 @@ impl UserSecretTable<'_> {
         Ok(sealed.bind(user.as_str()).bind(name.as_str()).fetch_optional(&self.0.pool).await?)
     }
 
-    /// The names of a user's secrets, with the times at which they were entered.
+    /// The names of a user's secrets, each with the time it was entered.
     pub async fn entered(&self, user: &UserId) -> Result<Vec<(SecretName, Timestamp)>, StorageError> {
         let rows = sqlx::query_as("SELECT name, changed FROM user_secrets WHERE user_id = $1 ORDER BY name");
         let rows: Vec<(String, i64)> = rows.bind(user.as_str()).fetch_all(&self.0.pool).await?;
@@ -27,8 +26,8 @@ impl UserSecretTable<'_> {
         Ok(rows.into_iter().filter_map(entered).collect())
     }
 
-    /// Stores a secret, in place of the earlier one that was looked up. Returns false, and stores nothing, if another one is there
-    /// by now.
+    /// Stores a secret, in place of the earlier one that was looked up. Returns false, and stores nothing, if that was
+    /// replaced by now.
     pub async fn set(
         &self,
         user: &UserId,
@@ -53,7 +52,7 @@ impl UserSecretTable<'_> {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Deletes a secret. Returns false if there is none.
+    /// Deletes a secret. Returns false if there was none.
     pub async fn delete(&self, user: &UserId, name: &SecretName) -> Result<bool, StorageError> {
         let done = sqlx::query("DELETE FROM user_secrets WHERE user_id = $1 AND name = $2")
             .bind(user.as_str())
@@ -63,14 +62,14 @@ impl UserSecretTable<'_> {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Takes deleted secrets that nobody has looked after yet, the oldest of them.
+    /// Takes the oldest deleted secrets whose use has not been ended yet.
     pub async fn take_ended(&self) -> Result<Vec<(UserId, SecretName)>, StorageError> {
         let oldest: Vec<i64> = sqlx::query_scalar("SELECT id FROM ended_user_secrets ORDER BY id LIMIT 100")
             .fetch_all(&self.0.pool)
             .await?;
-        // a statement that writes takes the lock of the database, also if there is nothing to write
+        // a writing statement takes the lock of the database, even with nothing to write
         let Some(last) = oldest.last() else { return Ok(Vec::new()) };
-        // who deletes a row looks after it: others may take at the same time
+        // the process that deletes a row handles its end: others may take rows at the same time
         let rows: Vec<(String, String)> =
             sqlx::query_as("DELETE FROM ended_user_secrets WHERE id <= $1 RETURNING user_id, name")
                 .bind(last)

@@ -1,4 +1,4 @@
-//! Users: who has keys and grants, and whether the operator lets them in. Knows nothing of what they do.
+//! Users: the owners of keys and grants, and whether the operator lets them in.
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row as _};
 
@@ -48,7 +48,7 @@ impl UserTable<'_> {
             .collect()
     }
 
-    /// Lets nothing of a user in from now on, and announces each key and grant. Returns false if there is no such user.
+    /// Locks a user out from now on, and announces each key and grant. Returns false if there is no such user.
     pub async fn disable(&self, user: &UserId, now: Timestamp) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
         let done = sqlx::query("UPDATE users SET disabled = coalesce(disabled, $1) WHERE id = $2 AND deleted IS NULL")
@@ -74,11 +74,11 @@ impl UserTable<'_> {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Ends everything of a user: keys, grants, logins in browsers, sessions, accounts at servers, invitations. Returns what
-    /// that was; `None` if there is no such user.
+    /// Ends everything of a user: keys, grants, logins in browsers, sessions, accounts at servers, invitations. Returns
+    /// counts of these; `None` if there is no such user.
     pub async fn delete(&self, user: &UserId, now: Timestamp) -> Result<Option<EndedUser>, StorageError> {
         let mut change = self.0.change().await?;
-        // first, so that nothing new is made for the user meanwhile
+        // first, so that the user gets nothing new in the meantime
         let done = sqlx::query("UPDATE users SET deleted = $1, disabled = $1 WHERE id = $2 AND deleted IS NULL")
             .bind(now.as_millis())
             .bind(user.as_str())
@@ -102,7 +102,7 @@ impl UserTable<'_> {
         Ok(Some(ended))
     }
 
-    /// Deletes what was added for a user who has been deleted: by something that was under way then.
+    /// Deletes rows added for a deleted user by work that was in progress.
     pub async fn delete_rest(&self, user: &UserId) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
         let deleted: Option<i64> = sqlx::query_scalar("SELECT 1 FROM users WHERE id = $1 AND deleted IS NOT NULL")
@@ -115,18 +115,18 @@ impl UserTable<'_> {
         Ok(change.commit().await?)
     }
 
-    /// The time at which a user came to be; `None` if there is none.
+    /// The time when a user was created; `None` for an unknown user.
     pub async fn created(&self, user: &UserId) -> Result<Option<Timestamp>, StorageError> {
         let created = "SELECT created FROM users WHERE id = $1 AND deleted IS NULL";
         let created: Option<i64> = sqlx::query_scalar(created).bind(user.as_str()).fetch_optional(&self.0.pool).await?;
         Ok(created.map(moment))
     }
 
-    /// Deletes what is sealed for users all of whose API keys have ended, one of them since then: tokens at servers,
-    /// secrets, and lists of servers.
+    /// Deletes the sealed data of users whose API keys have all ended, at least one of them since then: tokens at
+    /// servers, secrets, and lists of servers.
     pub async fn delete_sealed_of_ended(&self, since: Timestamp, now: Timestamp) -> Result<(), StorageError> {
         for table in ["upstream_tokens", "user_secrets", "server_lists"] {
-            // a statement that writes takes the lock of the database, also if there is nothing to write
+            // a writing statement takes the lock of the database, even with nothing to write
             let ended = format!(
                 "SELECT DISTINCT user_id FROM {table} WHERE user_id IN (
                      SELECT user_id FROM api_keys WHERE revoked > $1
@@ -196,7 +196,7 @@ async fn read_what_ends(change: &mut AnyConnection, user: &UserId, now: Timestam
     Ok(EndedUser { keys, apps, accounts, secrets, sessions, browsers, tasks, devices, invitations: 0 })
 }
 
-/// Deletes the rows that are held for a user.
+/// Deletes the rows held for a user.
 async fn delete_rows(change: &mut AnyConnection, user: &UserId) -> Result<(), StorageError> {
     for statement in [
         "DELETE FROM browser_sessions WHERE key_id IN (SELECT id FROM api_keys WHERE user_id = $1)",
@@ -208,10 +208,10 @@ async fn delete_rows(change: &mut AnyConnection, user: &UserId) -> Result<(), St
         "DELETE FROM mcp_sessions WHERE user_id = $1",
         "DELETE FROM task_owners WHERE user_id = $1",
         "DELETE FROM server_lists WHERE user_id = $1",
-        // a trigger has the tokens revoked where they are from
+        // a trigger queues the tokens for revocation at their issuers
         "DELETE FROM upstream_tokens WHERE user_id = $1",
         "DELETE FROM upstream_requests WHERE user_id = $1",
-        // a trigger has what runs with them ended
+        // a trigger ends the connections that use them
         "DELETE FROM user_secrets WHERE user_id = $1",
     ] {
         sqlx::query(statement).bind(user.as_str()).execute(&mut *change).await?;
@@ -219,7 +219,7 @@ async fn delete_rows(change: &mut AnyConnection, user: &UserId) -> Result<(), St
     Ok(())
 }
 
-/// Announces a user with every key and grant, so that every process ends what rests on them.
+/// Announces a user with every key and grant, so that every process ends everything based on them.
 async fn announce_all(change: &mut AnyConnection, user: &UserId, now: Timestamp) -> Result<(), StorageError> {
     for (kind, statement) in [
         ("key", "SELECT id FROM api_keys WHERE user_id = $1 AND revoked IS NULL"),
@@ -230,6 +230,6 @@ async fn announce_all(change: &mut AnyConnection, user: &UserId, now: Timestamp)
             revocations::announce(&mut *change, kind, &id, now).await?;
         }
     }
-    // last: what is held for the user ends when nothing comes for it any more
+    // last: state held for the user ends when no more requests come for them
     revocations::announce(&mut *change, "user", user.as_str(), now).await
 }

@@ -1,24 +1,23 @@
-//! A writer that never waits for its reader: text goes through a bounded queue to a thread of its own. Knows nothing of
-//! what is written.
+//! A writer that never waits for its reader: text goes through a bounded queue to a thread of its own.
 
 use std::{io, io::Write, mem, sync::Arc, thread, time::Duration};
 
 use parking_lot::{Condvar, Mutex};
 
-/// Maximum number of waiting bytes. As many again may be on their way to the reader.
+/// Maximum number of waiting bytes. As many again may be in transit to the reader.
 const MAX_WAITING: usize = 4 * 1024 * 1024;
-/// Bytes of one write: as many as a pipe takes without other writers between them (POSIX, `PIPE_BUF` on Linux).
+/// Bytes of one write: as many as a pipe writes in one piece (POSIX, `PIPE_BUF` on Linux).
 const MAX_WRITE: usize = 4096;
-/// Maximum size of a buffer that is kept for the next lines.
+/// Maximum size of a buffer kept for the next lines.
 const MAX_KEPT: usize = 64 * 1024;
-/// Pause before another attempt at a target that takes nothing at present.
+/// Pause before retrying a target that accepts nothing at present.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-/// A handle of the queue. The thread ends with the last one, once everything is written. Cheap to clone.
+/// A handle of the queue. The thread ends with the last handle, once everything is written. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct BackgroundWriter(Arc<Handle>);
 
-/// Called with the number of lines that were lost, once the reader reads again.
+/// Called with the number of lost lines, once the reader reads again.
 pub type ReportLost = fn(u64);
 
 #[derive(Debug)]
@@ -35,9 +34,9 @@ struct SharedQueue {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// Whole lines.
+    /// Only whole lines.
     waiting: Vec<u8>,
-    /// Lines that were lost since the last report.
+    /// Lines lost since the last report.
     lost: u64,
     is_writing: bool,
     is_ended: bool,
@@ -51,7 +50,7 @@ impl BackgroundWriter {
     ///
     /// # Errors
     ///
-    /// If the system gives no thread.
+    /// If the system provides no thread.
     pub fn start(target: Box<dyn Write + Send>, report: ReportLost) -> io::Result<Self> {
         let shared = Arc::<SharedQueue>::default();
         let writing = Arc::clone(&shared);
@@ -113,7 +112,7 @@ fn count_lines(lines: &[u8]) -> u64 {
 // === impl SharedQueue ===
 
 impl SharedQueue {
-    /// Writes what comes, until the end.
+    /// Writes lines as they come, until the end.
     fn run(&self, mut target: Box<dyn Write + Send>, report: ReportLost) {
         let mut batch = Vec::new();
         while self.take(&mut batch) {
@@ -150,7 +149,7 @@ impl SharedQueue {
         true
     }
 
-    /// Writes to the target. One that somebody else has set to non-blocking may take nothing for a while.
+    /// Writes to the target. If another program has set it to non-blocking, it may accept nothing for a while.
     fn write(target: &mut dyn Write, mut part: &[u8]) -> io::Result<()> {
         while !part.is_empty() {
             match target.write(part) {
@@ -165,7 +164,7 @@ impl SharedQueue {
     }
 }
 
-/// The length of the lines that are written at once: one, or as many as a pipe keeps together.
+/// The number of bytes to write at once: one line, or as many as a pipe keeps together.
 fn part(lines: &[u8]) -> usize {
     let together = &lines[..lines.len().min(MAX_WRITE)];
     let end = memchr::memrchr(b'\n', together).or_else(|| memchr::memchr(b'\n', lines));

@@ -1,12 +1,12 @@
-//! Boxes that are filled where they are. Knows nothing of what is in them.
+//! Boxes that are filled in place.
 
 use std::pin::Pin;
 
 /// The value of `make`, pinned in a box.
 ///
-/// `Box::pin` has its value before it has the box, and has to drop it if there is no memory: the value lies on the stack
-/// until then, and all of it is copied, also those parts of a future that nothing was written to yet. Here the box comes
-/// first. Worth it for the futures of every call, which have some thousands of bytes.
+/// `Box::pin` needs the value before the box, and has to drop it if memory is short: the value lies on the stack in the
+/// meantime, and all of it is copied, even the unused parts of a future. Here the box comes first. This pays off for
+/// the futures of every call, which have some thousands of bytes.
 pub fn pin_in_box<T>(make: impl FnOnce() -> T) -> Pin<Box<T>> {
     let space = Box::new_uninit();
     Box::into_pin(Box::write(space, make()))

@@ -1,7 +1,7 @@
-//! A queue for one reader, bounded in messages and bytes, whose content is charged to one account. Writers never wait: what
-//! does not fit is returned to them.
+//! A queue for one reader, bounded in messages and bytes, whose content is charged to one account. Writers never wait:
+//! they get back what does not fit.
 //!
-//! Most queues have a single item, the last. It has its own place, so nothing is allocated for others.
+//! Most queues have a single item, the last. It has its own place, so such a queue allocates nothing.
 
 use std::{
     collections::VecDeque,
@@ -31,7 +31,7 @@ pub trait Queued: Send + 'static {
     /// True if the reader can do without it.
     fn is_dispensable(&self) -> bool;
 
-    /// The last item of a queue whose content is given up for want of memory; `None` if nobody has to be told.
+    /// The last item of a queue whose content was dropped to free memory; `None` if the reader need not know.
     fn exhausted() -> Option<Self>
     where
         Self: Sized;
@@ -44,19 +44,18 @@ pub struct QueueSender<T: Queued>(Arc<Mutex<Content<T>>>);
 pub struct QueueReceiver<T: Queued>(Arc<Mutex<Content<T>>>);
 
 struct Content<T> {
-    /// With the bytes that are charged for each.
+    /// Each with its charged bytes.
     items: VecDeque<(T, usize)>,
     last: Option<(T, usize)>,
     bounds: Bounds,
     charge: Charge,
     listed: Option<Listed>,
     senders: usize,
-    /// True if nothing may be added any more.
+    /// True if nothing more may be added.
     is_closed: bool,
     reader: Option<Waker>,
 }
 
-/// Creates both sides.
 pub fn byte_queue<T: Queued>(bounds: Bounds, account: Account) -> (QueueSender<T>, QueueReceiver<T>) {
     let content = Arc::new(Mutex::new(Content {
         items: VecDeque::new(),
@@ -74,11 +73,11 @@ pub fn byte_queue<T: Queued>(bounds: Bounds, account: Account) -> (QueueSender<T
 // === impl QueueSender ===
 
 impl<T: Queued> QueueSender<T> {
-    /// Adds an item. One item always fits, whatever its size, if there is memory for it.
+    /// Adds an item. One item of any size always fits, if there is memory for it.
     ///
     /// # Errors
     ///
-    /// The item, if there is no room for it or nobody reads.
+    /// Returns the item if there is no space or no reader.
     pub fn send(&self, item: T) -> Result<(), T> {
         let mut content = self.0.lock();
         let weight = item.weight();
@@ -90,8 +89,7 @@ impl<T: Queued> QueueSender<T> {
         Ok(())
     }
 
-    /// Adds the last item, for which there is always a place. Without memory for it, the reader gets
-    /// [`Queued::exhausted`].
+    /// Adds the last item, which always has a place. If memory is short, the reader gets [`Queued::exhausted`].
     pub fn finish(self, item: T) {
         let mut content = self.0.lock();
         if content.is_closed {
@@ -103,7 +101,7 @@ impl<T: Queued> QueueSender<T> {
         content.last = if has_memory { Some((item, weight)) } else { T::exhausted().map(|end| (end, 0)) };
     }
 
-    /// True if nobody reads.
+    /// True if there is no reader.
     pub fn is_closed(&self) -> bool {
         self.0.lock().is_closed
     }
@@ -145,12 +143,12 @@ impl<T: Queued> QueueReceiver<T> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// The next item, if it has come.
+    /// The next item, if it is there.
     pub fn ready(&mut self) -> Option<T> {
         self.0.lock().take()
     }
 
-    /// The same as [`Self::next`], for those who poll.
+    /// The same as [`Self::next`], for code that polls.
     pub fn poll_next(&mut self, cx: &Context<'_>) -> Poll<Option<T>> {
         let mut content = self.0.lock();
         let item = content.take();
@@ -166,7 +164,7 @@ impl<T: Queued> QueueReceiver<T> {
 }
 
 impl<T: Queued> QueueReceiver<T> {
-    /// Drops what waits; nothing is added any more.
+    /// Drops the queued items; nothing more is added.
     pub fn close(&self) {
         let mut content = self.0.lock();
         content.is_closed = true;
@@ -200,7 +198,7 @@ impl<T: Queued> Content<T> {
 
 impl<T: Queued> Holding for Mutex<Content<T>> {
     fn give_up(&self, _: &Account, relief: Relief) {
-        // a queue that somebody uses at this moment is passed over
+        // a queue in use right now is skipped
         let Some(mut content) = self.try_lock() else { return };
         let dropped: VecDeque<(T, usize)> = match (relief, T::exhausted()) {
             (Relief::Notifications, _) => {

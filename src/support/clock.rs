@@ -1,4 +1,4 @@
-//! Wall-clock time as a dependency. Knows nothing of timers: tokio has those.
+//! Wall-clock time as a dependency. Timers come from tokio.
 
 use std::{
     fmt,
@@ -15,9 +15,8 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 #[serde(transparent)]
 pub struct Timestamp(i64);
 
-/// Source of the time. Two implementations: the system clock, and one that tests move by hand.
+/// Source of the time. Two implementations: the system clock, and one that tests set by hand.
 pub trait Clock: Send + Sync {
-    /// The present moment.
     fn now(&self) -> Timestamp;
 }
 
@@ -106,7 +105,6 @@ impl ManualClock {
 }
 
 impl Default for ManualClock {
-    /// 2026-01-01T00:00:00Z.
     fn default() -> Self {
         Self::new(Timestamp::from_seconds(1_767_225_600))
     }

@@ -1,4 +1,4 @@
-//! Digests: what the store and the tables in memory hold in place of a secret.
+//! Digests: stored in place of secrets, in the database and in memory.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::random::Random;
 
-/// A SHA-256 digest. Equality takes the same time wherever the two differ.
+/// A SHA-256 digest. Comparing takes the same time, wherever two differ.
 #[derive(Clone, Copy, Hash)]
 #[expect(clippy::derived_hash_with_manual_eq, reason = "the manual equality is the same relation, in constant time")]
 pub struct Digest([u8; 32]);
@@ -23,14 +23,13 @@ impl Digest {
         Self(Sha256::digest(data).into())
     }
 
-    /// The digest of these texts, one after another.
+    /// The digest of these texts, concatenated.
     pub fn of_parts(parts: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let mut digest = Sha256::new();
         parts.into_iter().for_each(|part| digest.update(part.as_ref()));
         Self(digest.finalize().into())
     }
 
-    /// The 32 bytes.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -74,13 +73,12 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// The key of digests that never leave this process. Each process draws its own, so nobody outside can find two texts with one
-/// digest, or compare times.
+/// The key of digests that never leave this process. Each process draws its own, so outsiders cannot find two texts
+/// with the same digest, or exploit the time of comparisons.
 #[derive(Clone, Copy)]
 pub struct DigestKey(SipHasher24);
 
 impl DigestKey {
-    /// A new key.
     pub fn new(random: &dyn Random) -> Self {
         let mut key = [0; 16];
         random.fill(&mut key);

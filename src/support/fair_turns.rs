@@ -1,4 +1,4 @@
-//! Turns for work that all owners share: whoever has much of it waits for their own, and not others for theirs.
+//! Turns for work that all owners share: an owner with much work waits for their own, and does not hold up others.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -12,8 +12,8 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// Turns, of which some are held at once and one by each owner: those who wait get theirs in the order of owners, one after the
-/// other. Clones share them.
+/// Turns: several are held at once, one per owner. Waiting owners get theirs in order, one after the other. Clones
+/// share them.
 pub struct FairTurns<K>(Arc<Mutex<TurnQueue<K>>>);
 
 /// The right to work. Dropping it passes the turn on.
@@ -34,7 +34,7 @@ struct TurnQueue<K> {
     free: usize,
     /// The owners that hold a turn or wait for one.
     owners: HashMap<K, OwnerQueue>,
-    /// The owners that wait and hold none, by the order of their turns.
+    /// The waiting owners without a turn, in order.
     next: VecDeque<K>,
 }
 
@@ -47,7 +47,7 @@ struct OwnerQueue {
 // === impl FairTurns ===
 
 impl<K: Eq + Hash + Clone> FairTurns<K> {
-    /// Turns of which `at_once` are held at once, at least one.
+    /// Up to `at_once` turns at once, at least one.
     pub fn new(at_once: usize) -> Self {
         let queue = TurnQueue { free: at_once.max(1), owners: HashMap::new(), next: VecDeque::new() };
         Self(Arc::new(Mutex::new(queue)))
@@ -114,12 +114,12 @@ impl<K: Eq + Hash + Clone> TurnQueue<K> {
         self.give();
     }
 
-    /// Gives the free turns.
+    /// Hands out the free turns.
     fn give(&mut self) {
         while self.free > 0 {
             let Some(owner) = self.next.pop_front() else { return };
             let Some(queue) = self.owners.get_mut(&owner) else { continue };
-            // those that have left are passed over
+            // waiters that have left are skipped
             let is_given = std::iter::from_fn(|| queue.waiting.pop_front()).any(|give| give.send(()).is_ok());
             if is_given {
                 queue.holds_turn = true;
@@ -139,7 +139,7 @@ impl<K: Eq + Hash + Clone> Future for WaitForTurn<K> {
     type Output = FairTurn<K>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<FairTurn<K>> {
-        // an error is impossible: the queue keeps the sender until it gives the turn, or this is dropped
+        // cannot fail: the queue keeps the sender until it gives the turn, or this is dropped
         Pin::new(&mut self.given).poll(cx).map(|_| FairTurn { turns: self.turns.clone(), owner: self.owner.clone() })
     }
 }
@@ -147,7 +147,7 @@ impl<K: Eq + Hash + Clone> Future for WaitForTurn<K> {
 impl<K: Eq + Hash + Clone> Drop for WaitForTurn<K> {
     fn drop(&mut self) {
         self.given.close();
-        // given, and not taken
+        // given but not taken
         if self.given.try_recv().is_ok() {
             self.turns.pass_on(&self.owner);
         }

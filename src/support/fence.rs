@@ -1,7 +1,7 @@
-//! The right to act for what a lease covers, until its time. Knows nothing of who grants leases.
+//! The right to act under a lease, until its end.
 //!
-//! A process that was stopped (by a signal, by a machine that sleeps) knows nothing of the time that passed: any of its
-//! tasks may run first. So whoever sends something asks here, by the clock, and not a timer that may come later.
+//! A stopped process (by a signal, by a sleeping machine) does not notice the time that passed: any of its tasks may
+//! run first. So code that sends something asks here, by the clock, and does not rely on a timer that may fire later.
 
 use std::{
     sync::{
@@ -20,7 +20,7 @@ pub struct Fence(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     origin: Instant,
-    /// Milliseconds after `origin` until which it is open.
+    /// Milliseconds after `origin` until which the fence is open.
     until: AtomicU64,
     /// Notified when it opens again.
     opened: watch::Sender<()>,
@@ -32,7 +32,7 @@ const ALWAYS: u64 = u64::MAX;
 // === impl Fence ===
 
 impl Fence {
-    /// A fence that never closes: nobody else can act in this process' place.
+    /// A fence that never closes: no other process can act in this one's place.
     pub fn always_open() -> Self {
         Self::until(ALWAYS)
     }
@@ -46,7 +46,7 @@ impl Fence {
         Self(Arc::new(Inner { origin: Instant::now(), until: AtomicU64::new(until), opened: watch::Sender::new(()) }))
     }
 
-    /// Opens the fence until this moment, or keeps it open until then.
+    /// Opens the fence until this moment, or extends it.
     pub fn open_until(&self, moment: Instant) {
         let until = moment.saturating_duration_since(self.0.origin).as_millis();
         self.0.until.store(u64::try_from(until).unwrap_or(ALWAYS - 1), Ordering::Release);
@@ -58,7 +58,7 @@ impl Fence {
         self.0.until.load(Ordering::Acquire) == ALWAYS
     }
 
-    /// True until the moment of the last [`Self::open_until`].
+    /// True until the moment set by the last [`Self::open_until`].
     pub fn is_open(&self) -> bool {
         let until = self.0.until.load(Ordering::Acquire);
         until == ALWAYS || self.0.origin.elapsed() < Duration::from_millis(until)

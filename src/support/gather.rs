@@ -1,4 +1,4 @@
-//! Joins the pieces of a stream that come together, so that they are written together. Knows nothing of what they are.
+//! Joins the pieces of a stream that arrive together, so that they are written together.
 
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use tokio::task::yield_now;
 
 use super::own_waker::Woken;
 
-/// Bytes from which on pieces are not joined any more: a copy would cost as much as the write that it saves.
+/// From this size in bytes on, pieces are not joined: a copy would cost as much as the write it saves.
 const ENOUGH: usize = 16 * 1024;
 
-/// The same bytes in fewer pieces: those that are ready, and those that come while the tasks that can run have their turn.
+/// The same bytes in fewer pieces: joins the ready ones with those that arrive while other runnable tasks get their
+/// turn.
 pub fn gather(pieces: impl Stream<Item = Bytes> + Send) -> impl Stream<Item = Bytes> + Send {
     stream! {
         let waker = Arc::default();
@@ -20,7 +21,7 @@ pub fn gather(pieces: impl Stream<Item = Bytes> + Send) -> impl Stream<Item = By
         tokio::pin!(pieces);
         while let Some(first) = pieces.next().await {
             if first.len() < ENOUGH {
-                // the task is polled for other reasons too, which end no turn
+                // the task is polled for other reasons too, which do not end a turn
                 tokio::pin! { let turn = yield_now(); }
                 Woken::new(turn, &waker).await;
             }

@@ -1,11 +1,11 @@
-//! Signed tokens in their compact form (RFC 7515 3.1). Who reads one says which members its header may have, and judges its times
-//! and names.
+//! Signed tokens in their compact form (RFC 7515 3.1). The reader of a token decides which members its header may have,
+//! and checks its times and names.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use serde::de::DeserializeOwned;
 
-/// A token whose signature is not checked.
+/// A token with an unchecked signature.
 #[derive(Debug, Clone, Copy)]
 pub struct CompactToken<'a>(&'a str);
 
@@ -15,17 +15,16 @@ impl<'a> CompactToken<'a> {
         (text.len() <= most).then_some(Self(text))
     }
 
-    /// The header.
     pub fn header<T: DeserializeOwned>(&self) -> Option<T> {
         self.part(0)
     }
 
-    /// The claims, which anybody may have written.
+    /// The claims, which anyone may have written.
     pub fn unverified_claims<T: DeserializeOwned>(&self) -> Option<T> {
         self.part(1)
     }
 
-    /// The claims, if this key made the signature. None of them is checked: jsonwebtoken would do so by the time of the system.
+    /// The claims, if this key made the signature. They are not checked here: jsonwebtoken would use the system's time.
     pub fn claims<T: DeserializeOwned>(&self, algorithm: Algorithm, key: &DecodingKey) -> Option<T> {
         let mut validation = Validation::new(algorithm);
         validation.required_spec_claims.clear();

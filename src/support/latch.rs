@@ -1,4 +1,4 @@
-//! Something that happens once, and is waited for. Knows nothing of what it is.
+//! An event that happens once, and can be awaited.
 
 use std::sync::Arc;
 

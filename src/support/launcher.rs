@@ -1,7 +1,9 @@
-//! The launcher of programs: this program itself, with a mark in place of a subcommand. It asks the kernel to end it with the
-//! gateway, however that ends, gives up what the program must not have, and becomes the program that its arguments name.
+//! The launcher of programs: this program itself, with a mark in place of a subcommand. It asks the kernel to end it
+//! together with the gateway, for any reason, gives up what the program must not have, and becomes the program named in
+//! its arguments.
 //!
-//! What runs between the start of a process and its program would be unsafe code in this process; a program of its own needs none.
+//! Code between the start of a process and its program would be unsafe in this process; a program of its own needs no
+//! unsafe code.
 
 #[cfg(target_os = "linux")]
 mod domain;
@@ -25,8 +27,8 @@ pub use self::{
 /// The argument in place of a subcommand.
 const MARK: &str = "\u{1}launch";
 
-/// The arguments of a launcher that becomes `program` as `plan` says; the program's own follow. It has to be started by a thread that
-/// lives as long as the process: the kernel waits for the end of that.
+/// The arguments of a launcher that becomes `program` under `plan`; the program's own follow. It must be started by a
+/// thread that lives as long as the process, since the kernel waits for that thread's end.
 pub fn arguments(program: &OsStr, plan: &LaunchPlan) -> [OsString; 4] {
     [MARK.into(), std::process::id().to_string().into(), plan.to_text().into(), program.to_owned()]
 }
@@ -45,7 +47,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     Some(become_program(&parent, &plan, &program, arguments))
 }
 
-/// Keeps other programs of this user from the memory and the environment of this process, and crashes from writing it to a file.
+/// Keeps other programs of this user out of the memory and the environment of this process, and prevents memory dumps.
 pub fn close_to_others() {
     #[cfg(target_os = "linux")]
     let _ = nix::sys::prctl::set_dumpable(false);
@@ -79,7 +81,7 @@ fn become_program(
         Ok(false) => return ExitCode::FAILURE,
         Err(error) => return refused(&error),
     }
-    // after it, nothing here may open a file of the data
+    // from here on, nothing may open a file of the data
     if let Some(domain) = &plan.domain
         && let Err(fault) = domain::enter(domain)
     {
@@ -87,11 +89,11 @@ fn become_program(
     }
     let error = Command::new(program).args(arguments).exec();
     let _ = writeln!(io::stderr(), "{} cannot be started: {error}", program.to_string_lossy());
-    // as shells tell it
+    // the exit code that shells use
     ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
 }
 
-/// Gives up descriptors, resources, rights and the sight of the data, in an order in which each step may still be made.
+/// Gives up descriptors, resources, rights and the view of the data, in an order that keeps each step possible.
 #[cfg(target_os = "linux")]
 fn give_up(plan: &LaunchPlan) -> Result<(), plan::LaunchFault> {
     rights::close_inherited();
@@ -109,7 +111,7 @@ fn give_up(plan: &LaunchPlan) -> Result<(), plan::LaunchFault> {
     nix::sys::prctl::set_dumpable(true).map_err(|error| format!("its files in /proc cannot be its own: {error}"))?;
     if let Some(places) = &plan.hidden {
         hiding::hide(places)?;
-        // those of the new namespace
+        // the capabilities in the new namespace
         rights::drop_capabilities()?;
     }
     if plan.unprivileged {
@@ -118,7 +120,8 @@ fn give_up(plan: &LaunchPlan) -> Result<(), plan::LaunchFault> {
     Ok(())
 }
 
-/// Has the kernel end this process with `parent`; false if that has ended. A change of users undoes it, so it comes after one.
+/// Makes the kernel end this process together with `parent`; false if that has already ended. A change of users undoes
+/// it, so it comes afterwards.
 #[cfg(target_os = "linux")]
 fn ends_with(parent: &OsStr) -> nix::Result<bool> {
     use nix::sys::{prctl, signal::Signal};

@@ -1,4 +1,4 @@
-//! Rate limits (`OA-42`, `OA-127`, N-44). Knows nothing of what is counted.
+//! Rate limits (`OA-42`, `OA-127`, N-44).
 //!
 //! A limit is checked and charged in one step, before any await: of any number of concurrent requests, exactly as many
 //! pass as the limit allows. Time comes from the given clock. Tables are bounded and keep the worst offenders, so
@@ -21,11 +21,11 @@ const MAX_DOUBLINGS: u32 = 5;
 pub struct Buckets<K> {
     burst: u32,
     period: Duration,
-    /// How far beyond empty a bucket can be, in full buckets: what other processes took meanwhile.
+    /// The depth below empty that a bucket may reach, in full buckets: other processes took tokens in the meantime.
     debt: u32,
     /// For each key, when its bucket will be full again.
     full_at: Mutex<HashMap<K, Timestamp>>,
-    /// Tokens that were taken since the other processes were told; `None` if this process counts alone.
+    /// Tokens taken since the other processes last got an update; `None` if this process counts by itself.
     untold: Option<Mutex<HashMap<K, i64>>>,
 }
 
@@ -57,13 +57,13 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         Self { debt: 1, untold: Some(Mutex::default()), ..Self::new(burst, period) }
     }
 
-    /// Takes one token out of the bucket of `key`, in one step. The error is the time until the bucket holds one again;
-    /// then nothing is taken.
+    /// Takes one token out of the bucket of `key`, in one step. The error is the time until the next token; then
+    /// nothing is taken.
     pub fn take(&self, key: K, now: Timestamp) -> Result<(), Duration> {
         let mut table = self.full_at.lock();
         let depth = self.period * self.burst;
         if let Some(full_at) = table.get_mut(&key) {
-            // a clock that was set back must not empty a bucket for longer than it takes to fill
+            // setting a clock back must not empty a bucket for longer than it takes to fill
             let refilled = (*full_at).max(now).min(now + depth * (1 + self.debt));
             let beyond = (refilled + self.period).since(now).saturating_sub(depth);
             *full_at = refilled;
@@ -91,8 +91,8 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         }
     }
 
-    /// Returns by how many milliseconds later each bucket is full because of this process, since the last call; at most
-    /// `max` of them.
+    /// Returns the delay in milliseconds that this process added to each bucket's refill since the last call; at most
+    /// `max` buckets.
     pub fn drain(&self, max: usize) -> Vec<(K, i64)> {
         let Some(untold) = &self.untold else { return Vec::new() };
         let mut untold = untold.lock();
@@ -101,7 +101,7 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         told.map(|(key, taken)| (key, self.millis(taken))).collect()
     }
 
-    /// Takes over when the bucket of `key` will be full, as all processes together know it.
+    /// Adopts the time when the bucket of `key` will be full, as computed from all processes.
     pub fn adopt(&self, key: K, full_at: Timestamp) {
         let mut table = self.full_at.lock();
         let taken = self.untold.as_ref().and_then(|untold| untold.lock().get(&key).copied());
@@ -111,7 +111,7 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         }
     }
 
-    /// Notes what the others have to be told, while the table is locked.
+    /// Notes the next update for the others, while the table is locked.
     fn note(&self, key: K, taken: i64) {
         if let Some(untold) = &self.untold {
             let mut untold = untold.lock();
@@ -135,7 +135,7 @@ impl<K: Hash + Eq + Clone> Backoff<K> {
         Self { allowance, delay, failures: Mutex::default() }
     }
 
-    /// Counts a failure, in one step. The error is the time until the next failure counts; those in between are refused
+    /// Counts a failure, in one step. The error is the time until the next failure counts; earlier ones are refused
     /// uncounted.
     pub fn fail(&self, key: K, now: Timestamp) -> Result<(), Duration> {
         let mut table = self.failures.lock();
@@ -158,7 +158,7 @@ impl<K: Hash + Eq + Clone> Backoff<K> {
     }
 }
 
-/// Makes room for one entry in a full table: removes expired entries, and then the eighth that expires first, which
+/// Frees space for one entry in a full table: removes expired entries, and then the eighth that expires first, which
 /// belongs to the mildest offenders.
 fn make_room<K: Hash + Eq + Clone, V>(table: &mut HashMap<K, V>, now: Timestamp, end: impl Fn(&V) -> Timestamp) {
     if table.len() < MAX_KEYS {

@@ -1,10 +1,10 @@
-//! A value that may be replaced while parts use it: settings that a reload changes. Knows no setting.
+//! A value that may be replaced while in use: settings that a reload changes.
 
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 
-/// A value that may be replaced while others use it. Clones share it. Read it at each use: what began under the former
+/// A value that may be replaced while others use it. Clones share it. Read it at each use: work begun under the old
 /// value ends under it.
 #[derive(Debug)]
 pub struct Live<T>(Arc<ArcSwap<T>>);
@@ -17,7 +17,6 @@ impl<T> Live<T> {
         Self(Arc::new(ArcSwap::from_pointee(value)))
     }
 
-    /// The present value.
     pub fn get(&self) -> Guard<Arc<T>> {
         self.0.load()
     }

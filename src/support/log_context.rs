@@ -1,6 +1,6 @@
-//! Context of log events: fields of the request in which they occur. They are formatted only when something is logged.
+//! Context of log events: the fields of their request. They are formatted only when something is logged.
 //!
-//! Event formatters show the fields of spans. A span for each request would cost more than all other logging, so it
+//! Event formatters show the fields of spans. A span for each request would cost more than all other logging, so one
 //! exists only while an event is written.
 
 use std::sync::{Arc, OnceLock};
@@ -17,7 +17,6 @@ use tracing_subscriber::{Layer, layer::Context, registry::LookupSpan};
 /// Fields by name: `method`, `path`, `request_id` and `client_ip`.
 pub type Fields = Vec<(&'static str, Box<dyn Value>)>;
 
-/// The current request.
 #[derive(Clone)]
 pub struct RequestFields {
     /// The digits of its correlation id.
@@ -35,8 +34,8 @@ pub struct WithRequestFields<L> {
     dispatch: OnceLock<WeakDispatch>,
 }
 
-/// Runs `future` for the request with these digits as its correlation id; `fields` is called for each event that is
-/// logged in it.
+/// Runs `future` for the request with these digits as its correlation id; `fields` is called for each event logged in
+/// it.
 pub fn log_with<F: Future>(
     id: [u8; 16],
     fields: impl Fn() -> Fields + Send + Sync + 'static,

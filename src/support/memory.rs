@@ -1,10 +1,9 @@
-//! The memory budget: what is held for somebody is charged to an account, and given back when it is dropped. Knows nothing of
-//! what is held.
+//! The memory budget: held memory is charged to an account, and given back on drop.
 //!
-//! An account belongs to a holder: the process, a server, a user, or an address before its user is known. The budget divided
-//! by the number of holders that hold something is a fair share. When seven eighths are taken, the holder furthest above its
-//! share pays for whatever comes next: it gives up what it can best do without ([`Relief`]). The last eighth is for holders
-//! that are within their share, so nobody waits for what a greedy one gives back.
+//! An account belongs to a holder: the process, a server, a user, or an address before its user is known. A fair share
+//! is the budget divided by the number of holders that hold something. Once seven eighths are taken, the holder
+//! furthest above its share pays for the next charge: it gives up what it can best do without ([`Relief`]). The last
+//! eighth is for holders within their share, so they do not wait for a greedy one.
 //!
 //! The first [`STEP`] bytes of each holding are free, and the rest is charged in such steps. So a message that waits for a
 //! moment writes no counter that others write.
@@ -38,7 +37,7 @@ pub use self::{charge::Charge, claim::Claim, holders::Holder, revocable::Revocab
 
 /// Charges are multiples of this many bytes; less is free.
 pub const STEP: usize = 4 * 1024;
-/// The wait for what others are about to give back.
+/// How long to wait for memory that others are about to give back.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The budget of a process. Clones share it.
@@ -52,9 +51,9 @@ pub struct Account(Arc<AccountState>);
 /// Things that a holder above its share gives up, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relief {
-    /// Messages that were sent, and are kept in case a client comes back for them.
+    /// Sent messages, kept in case a client comes back for them.
     Replay,
-    /// Lists that nobody reads at the moment, and other things that can be asked for again.
+    /// Lists that have no reader at the moment, and other things that can be requested again.
     Lists,
     /// Notifications that wait to be read.
     Notifications,
@@ -64,10 +63,10 @@ pub enum Relief {
     Calls,
 }
 
-/// Something that is held, and can be given up.
+/// A holding that can be given up.
 pub trait Holding: Send + Sync {
-    /// Gives up what `relief` says of what `account` pays for here, at once. Must not wait for a lock that is held while
-    /// something is charged.
+    /// Gives up, at once, the part named by `relief` of what `account` pays for here. Must not wait for a lock that is
+    /// held during a charge.
     fn give_up(&self, account: &Account, relief: Relief);
 }
 
@@ -83,7 +82,7 @@ pub struct Listed {
 #[error("the gateway's memory for messages is used up, and too much of it by the same user or server")]
 pub struct Exhausted;
 
-/// One who waits for others to give back.
+/// A waiter for memory that others give back.
 struct Waiting<'a>(&'a AtomicUsize);
 
 /// The use of the budget at one moment, in bytes.
@@ -91,9 +90,8 @@ struct Waiting<'a>(&'a AtomicUsize);
 pub struct MemoryUse {
     /// The budget.
     pub budget: usize,
-    /// All charges together.
     pub held: usize,
-    /// The holders of something, the most first.
+    /// The holders in use, largest first.
     pub holders: Vec<(Holder, usize)>,
 }
 
@@ -103,7 +101,7 @@ struct Budget {
     /// The sum of all charges; never more.
     held: AtomicUsize,
     accounts: Mutex<OpenAccounts<AccountState>>,
-    /// The number of those who wait for others to give back.
+    /// The number of waiters for memory that others give back.
     waiting: AtomicUsize,
     freed: Notify,
 }
@@ -112,7 +110,7 @@ struct AccountState {
     budget: Arc<Budget>,
     holder: Holder,
     held: AtomicUsize,
-    /// The part of it that is about to be given back.
+    /// The part of it about to be given back.
     leaving: AtomicUsize,
     holdings: Mutex<Holdings>,
 }
@@ -138,7 +136,7 @@ impl MemoryBudget {
         Self::new(usize::MAX / 2)
     }
 
-    /// Changes the budget. What is held beyond it stays until somebody needs room.
+    /// Changes the budget. Memory held in excess stays until space is needed.
     pub fn set(&self, most: usize) {
         self.0.most.store(most, Ordering::Relaxed);
     }
@@ -192,7 +190,7 @@ impl MemoryBudget {
     }
 }
 
-/// As a number of the metrics, to the kibibyte.
+/// As a metric value, to the kibibyte.
 fn bytes(count: usize) -> f64 {
     f64::from(u32::try_from(count / 1024).unwrap_or(u32::MAX)) * 1024.0
 }
@@ -204,20 +202,20 @@ impl Budget {
         self.most.load(Ordering::Relaxed)
     }
 
-    /// Up to here anybody may take what there is.
+    /// Up to this many bytes, anyone may take what is free.
     fn free_for_all(&self) -> usize {
         self.most() / 8 * 7
     }
 
-    /// Takes so many bytes, if no more than `most` are held then.
+    /// Takes so many bytes, if no more than `most` are then held.
     fn take(&self, bytes: usize, most: usize) -> bool {
         let taken = |held: usize| held.checked_add(bytes).filter(|held| *held <= most);
         self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).is_ok()
     }
 
-    /// The accounts that hold something, the one with the most first.
+    /// The accounts in use, largest first.
     fn holders(&self) -> Vec<Account> {
-        // none is dropped under the lock, which its end needs
+        // no account may be dropped under the lock, which its drop needs
         let mut held: Vec<Account> = self.accounts.lock().all().filter_map(Weak::upgrade).map(Account).collect();
         held.retain(|account| account.held() > 0);
         held.sort_by_key(|account| Reverse(account.staying()));
@@ -230,7 +228,7 @@ impl Budget {
         self.most() / (holders.len() + usize::from(!is_among)).max(1)
     }
 
-    /// Makes room for so many bytes of `asking`, at the expense of those above their share. Returns the share.
+    /// Frees so many bytes for `asking`, at the expense of holders above their share. Returns the share.
     fn make_room(&self, asking: &Account, bytes: usize) -> usize {
         let holders = self.holders();
         let share = self.share(&holders, asking);
@@ -266,12 +264,11 @@ impl Drop for Waiting<'_> {
 // === impl Account ===
 
 impl Account {
-    /// An account that nobody shares and that always has room, for tools and tests.
+    /// An unshared account without a limit, for tools and tests.
     pub fn unbounded() -> Self {
         MemoryBudget::unbounded().process()
     }
 
-    /// The holder.
     pub fn holder(&self) -> &Holder {
         &self.0.holder
     }
@@ -286,7 +283,7 @@ impl Account {
         self.0.held.load(Ordering::Relaxed)
     }
 
-    /// Lists something that can be given up.
+    /// Lists a holding that can be given up.
     pub fn list(&self, holding: Weak<dyn Holding>) -> Listed {
         let mut holdings = self.0.holdings.lock();
         holdings.last += 1;
@@ -313,11 +310,11 @@ impl Account {
         self.held() - self.leaving()
     }
 
-    /// Takes so many bytes. No lock of a [`Holding`] may be held meanwhile.
+    /// Takes so many bytes. No lock of a [`Holding`] may be held during this.
     fn take(&self, bytes: usize) -> Result<(), Exhausted> {
         let budget = &self.0.budget;
         if bytes > budget.free_for_all() {
-            // there would be no room whoever gave way
+            // it would not fit even if others gave way
             return Err(Exhausted);
         }
         if !budget.take(bytes, budget.free_for_all()) {
@@ -333,7 +330,7 @@ impl Account {
         Ok(())
     }
 
-    /// Takes so many bytes. A holder within its share waits a moment for what others are about to give back.
+    /// Takes so many bytes. A holder within its share waits a moment for memory that others are about to give back.
     async fn take_soon(&self, bytes: usize) -> Result<(), Exhausted> {
         if self.take(bytes).is_ok() {
             return Ok(());
@@ -344,7 +341,7 @@ impl Account {
         loop {
             let freed = budget.freed.notified();
             tokio::pin!(freed);
-            // nothing that is given back is missed after this point
+            // after this point, no freed memory is missed
             freed.as_mut().enable();
             if self.take(bytes).is_ok() {
                 return Ok(());
@@ -354,7 +351,7 @@ impl Account {
                 return Err(Exhausted);
             }
             if holders.iter().all(|account| account.leaving() == 0) {
-                // nobody is about to, or did so a moment ago
+                // no holder is about to give way, or one just did
                 return self.take(bytes);
             }
             timeout_at(deadline, freed).await.map_err(|_| Exhausted)?;
@@ -370,8 +367,8 @@ impl Account {
         }
     }
 
-    /// Gives up holdings until it is `enough`. Whoever asks for more keeps its streams and calls: what is new is refused
-    /// instead.
+    /// Gives up holdings until it is `enough`. A holder that asks for more keeps its streams and calls: the new charge
+    /// is refused instead.
     fn pay(&self, enough: impl Fn() -> bool, is_asking: bool) {
         let order = [Relief::Replay, Relief::Lists, Relief::Notifications, Relief::Streams, Relief::Calls];
         let spares = |relief: Relief| is_asking && matches!(relief, Relief::Streams | Relief::Calls);

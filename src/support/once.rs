@@ -1,4 +1,4 @@
-//! What counts once: digests that this process has seen, each until a time.
+//! One-time values: digests that this process has seen, each until a given time.
 
 use std::collections::HashMap;
 
@@ -6,17 +6,17 @@ use parking_lot::Mutex;
 
 use super::{Digest, Timestamp};
 
-/// Maximum number of digests that a set remembers; the one that ends first goes first.
+/// Maximum number of remembered digests; the first to expire goes first.
 const MAX_SPENT: usize = 100_000;
 
-/// Digests that were used. Another gateway on the same database does not know them.
+/// Used digests. Another gateway on the same database does not know them.
 #[derive(Debug, Default)]
 pub struct SpentDigests(Mutex<HashMap<Digest, Timestamp>>);
 
 // === impl SpentDigests ===
 
 impl SpentDigests {
-    /// Uses a digest that is good until `end`; false if it was used before.
+    /// Uses a digest that is valid until `end`; false if it was used before.
     pub fn spend(&self, digest: Digest, end: Timestamp, now: Timestamp) -> bool {
         let mut spent = self.0.lock();
         if spent.contains_key(&digest) {

@@ -1,5 +1,5 @@
-//! Processes without a parent, which belong to process 1: in a container that is the gateway, and nobody else ends their entries.
-//! Knows nothing of the gateway's own children.
+//! Processes without a parent, which belong to process 1: in a container that is the gateway, so it has to reap them.
+//! The gateway's own children are handled elsewhere.
 
 use std::{convert::Infallible, process, time::Duration};
 
@@ -9,10 +9,10 @@ use nix::{
 };
 use tokio::time::sleep;
 
-/// Time between two looks. A child of the gateway's own is gone by the second one.
+/// Time between two looks. The gateway's own children are gone by the second one.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Ends the entries of processes that have exited and have no other parent, for ever; does nothing if this process is not the first.
+/// Reaps exited processes that have no other parent, forever; does nothing if this is not process 1.
 pub async fn reap() -> Infallible {
     if process::id() != 1 {
         return std::future::pending().await;
@@ -28,7 +28,7 @@ pub async fn reap() -> Infallible {
     }
 }
 
-/// A process that has exited, and whose entry is still there.
+/// An exited process that was not reaped yet.
 fn exited() -> Option<Pid> {
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     waitid(Id::All, flags).ok().and_then(|status: WaitStatus| status.pid())

@@ -1,5 +1,5 @@
-//! Wake-ups of one future among others of its task, told apart from theirs: a task polls all its futures whenever one of
-//! them is woken. Knows nothing of what the future does.
+//! Wake-ups of one future, told apart from those of other futures in its task: a task polls all its futures whenever
+//! any is woken.
 
 use std::{
     pin::Pin,
@@ -19,7 +19,7 @@ pub struct OwnWaker {
     task: AtomicWaker,
 }
 
-/// Maximum number of rounds of futures that wake each other, before others have their turn.
+/// Maximum number of rounds of futures that wake each other, before other tasks run.
 const MAX_ROUNDS: usize = 16;
 
 impl Wake for OwnWaker {
@@ -33,7 +33,7 @@ impl Wake for OwnWaker {
     }
 }
 
-/// A future that is polled if its own waker was woken, and not otherwise.
+/// A future that is polled only if its own waker was woken.
 #[derive(Debug)]
 pub struct Woken<F> {
     future: F,
@@ -44,8 +44,8 @@ pub struct Woken<F> {
 // === impl OwnWaker ===
 
 impl OwnWaker {
-    /// Polls futures that drive each other, by `poll`, until that is ready or all of them wait. Those that they wake in
-    /// each other meanwhile are polled here, and the task is not woken for them.
+    /// Polls futures that drive each other, through `poll`, until it is ready or all of them wait. Futures woken by
+    /// each other along the way are polled here, without waking the task.
     pub fn poll_together<T>(
         self: &Arc<Self>,
         cx: &Context<'_>,
@@ -55,8 +55,8 @@ impl OwnWaker {
         let mut own = Context::from_waker(&waker);
         self.task.take();
         for _ in 0..MAX_ROUNDS {
-            // read too, so that the poll sees what a wake-up told that this takes back: a plain write could come later than
-            // the reads of the poll, and hide a wake-up in between
+            // read too, so that the poll sees the effects of the wake-up cleared here: a plain write could come later
+            // than the reads of the poll, and hide a wake-up in between
             let _ = self.woken.swap(false, Ordering::AcqRel);
             if let Poll::Ready(done) = poll(&mut own) {
                 return Poll::Ready(done);
@@ -64,7 +64,7 @@ impl OwnWaker {
             if self.woken.load(Ordering::Acquire) {
                 continue;
             }
-            // before the flag is read again: who sets it later wakes the task
+            // before the flag is read again: anyone who sets it later wakes the task
             self.task.register(cx.waker());
             if !self.woken.load(Ordering::Acquire) {
                 return Poll::Pending;
@@ -90,7 +90,7 @@ impl<F: Future + Unpin> Future for Woken<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        // before the flag is read: who sets it later wakes the task
+        // before the flag is read: anyone who sets it later wakes the task
         self.own.task.register(cx.waker());
         if !self.own.woken.swap(false, Ordering::AcqRel) {
             return Poll::Pending;

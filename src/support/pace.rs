@@ -7,7 +7,7 @@ use tokio::time::Instant;
 /// Bytes that a message must bring in each further period of its timeout: 1 KiB for each second.
 const BYTES_PER_SECOND: u64 = 1024;
 
-/// Rate of a message. Only time in which this side waits counts: it is the peer's.
+/// Rate of a message. Only time spent waiting on this side counts, since it is the peer's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
     period: Duration,
@@ -25,25 +25,25 @@ pub struct TooSlow;
 // === impl Pace ===
 
 impl Pace {
-    /// Nothing was received. In `period` at least one byte must come, and in each further period 1 KiB for each second.
+    /// Nothing received yet. In `period` at least one byte must come, and in each further period 1 KiB for each second.
     pub const fn new(period: Duration) -> Self {
         Self { period, ended: 0, waited: Duration::ZERO, bytes: 0 }
     }
 
-    /// The moment at which it is judged, if this side waits since `since`.
+    /// The time it is judged, if this side has waited since `since`.
     pub fn deadline(&self, since: Instant) -> Instant {
         since + self.period.saturating_sub(self.waited)
     }
 
-    /// The pace after `bytes` came after a wait since `since`. If they are read after the deadline, nobody judged in time: it
-    /// was this side that did not read, so the wait does not count.
+    /// The pace after `bytes` arrived after a wait since `since`. If they are read after the deadline, no one judged in
+    /// time: this side was late to read, so the wait does not count.
     pub fn received(mut self, bytes: usize, since: Instant, now: Instant) -> Result<Self, TooSlow> {
         let since = if now > self.deadline(since) { now } else { since };
         self.bytes = self.bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
         self.judge(since, now)
     }
 
-    /// The pace after the wait since `since`, which goes on or has ended.
+    /// The pace after the wait since `since`, which continues or has ended.
     pub fn judge(mut self, since: Instant, now: Instant) -> Result<Self, TooSlow> {
         self.waited += now.saturating_duration_since(since);
         if self.waited < self.period {

@@ -1,4 +1,4 @@
-//! Panicking handlers: logs the panic and returns another value. Knows nothing of HTTP.
+//! Panicking handlers: logs the panic and returns another value.
 
 use std::{any::Any, panic::AssertUnwindSafe};
 
@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 
 /// Awaits the response of a handler, and returns `instead` if the handler panics (`OA-142`).
 pub fn caught<T>(response: impl Future<Output = T>, instead: impl FnOnce() -> T) -> impl Future<Output = T> {
-    // no async function: its future would hold the handler's twice
+    // not an async function, whose future would hold the handler's twice
     AssertUnwindSafe(response).catch_unwind().map(|response| {
         response.unwrap_or_else(|panic| {
             log(&*panic);

@@ -1,24 +1,24 @@
-//! Pieces of buffers: what is kept of a large buffer does not keep all of it.
+//! Pieces of buffers: keeping a piece of a large buffer does not keep all of it.
 
 use bytes::{Bytes, BytesMut};
 
 /// The most that the buffers of one HTTP/1.1 or WebSocket connection may grow to, in bytes.
 pub const CONNECTION_BUFFER: usize = 128 * 1024;
-/// A buffer of this size in bytes may be kept by any part of it: most messages pass at once, and are not copied.
+/// A buffer of this size in bytes may be kept by any part of it: most messages pass at once, without a copy.
 const SMALL_BUFFER: usize = 8 * 1024;
 
-/// A part of a buffer of `held` bytes: a copy, if it is less than a quarter of one that is not small. So what waits somewhere
-/// holds at most four times its own size, or 8 KiB.
+/// A part of a buffer of `held` bytes: copied if it is less than a quarter of a large one. So a waiting part holds at
+/// most four times its own size, or 8 KiB.
 pub fn piece(part: Bytes, held: usize) -> Bytes {
     if is_small_part(part.len(), held) { Bytes::copy_from_slice(&part) } else { part }
 }
 
-/// True if a part of `len` bytes is to be copied out of a buffer of `held` bytes, as [`piece`] does.
+/// True if a part of `len` bytes should be copied out of a buffer of `held` bytes, as [`piece`] does.
 pub const fn is_small_part(len: usize, held: usize) -> bool {
     held > SMALL_BUFFER && len < held / 4
 }
 
-/// Gives back the memory of a buffer that has held something large, if little is left in it.
+/// Frees the memory of a buffer that held something large, if little is left in it.
 pub fn shrink(buffer: &mut BytesMut) {
     if buffer.len() < CONNECTION_BUFFER {
         *buffer = BytesMut::from(&buffer[..]);

@@ -1,5 +1,5 @@
 //! Untrusted text made safe to show on a terminal, a page or in a log: names of clients, keys, users and servers, and
-//! messages of servers. Knows nothing of the place.
+//! messages of servers.
 //!
 //! Removed are characters without width or with a text direction (Unicode: `Default_Ignorable_Code_Point`, which
 //! includes every bidi control, and the category Cf), and combining marks beyond the second on a character. Control,
@@ -20,12 +20,12 @@ const MAX_MARKS: u8 = 2;
 pub enum EscapeForm {
     /// As in a string of Rust: `\n`, `\u{1b}`.
     Text,
-    /// As in a string of JSON, `\u001b`, in a document that has its own escapes of characters below U+0020.
+    /// As in a string of JSON, `\u001b`, in a document that already has its own escapes below U+0020.
     Json,
 }
 
-/// A writer of untrusted text into a line: it escapes every character that [`printable`] removes or replaces, white space
-/// beyond ASCII excepted.
+/// A writer of untrusted text into a line: it escapes every character that [`printable`] removes or replaces, except
+/// white space beyond ASCII.
 #[derive(Debug)]
 pub struct Escaping<W> {
     to: W,
@@ -33,7 +33,7 @@ pub struct Escaping<W> {
     marks: Marks,
 }
 
-/// Combining marks since the last character that has some.
+/// Number of combining marks since the last base character.
 #[derive(Debug, Clone, Copy)]
 struct Marks(u8);
 
@@ -43,13 +43,11 @@ enum CharKind {
     Plain,
     /// White space, without a control character.
     Space,
-    /// Without width, with a text direction, or a combining mark too many.
+    /// Without width, with a text direction, or one combining mark too many.
     Hidden,
     /// A line or paragraph separator.
     Separator,
-    /// A control character.
     Control,
-    /// Private or unassigned.
     Unknown,
 }
 
@@ -66,14 +64,14 @@ pub fn printable(text: &str) -> String {
     text.chars().filter_map(shown).collect()
 }
 
-/// An untrusted name: trimmed, with single spaces, cut to `most` characters; empty if nothing of it is printable.
+/// An untrusted name: trimmed, with single spaces, cut to `most` characters; empty if none of it is printable.
 pub fn printable_name(text: &str, most: usize) -> String {
     let text = printable(text);
     let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
     words.join(" ").chars().take(most).collect::<String>().trim_end().to_owned()
 }
 
-/// Untrusted text of several lines, for a terminal: as it is, without control sequences and bidi controls.
+/// Untrusted text of several lines, for a terminal: unchanged except for control sequences and bidi controls.
 pub fn printable_text(text: &str) -> String {
     let shown = |c: char| match c {
         '\n' | '\t' => Some(c),
@@ -88,7 +86,7 @@ pub fn printable_text(text: &str) -> String {
 // === impl Marks ===
 
 impl Marks {
-    /// A mark at the start would join the text before it.
+    /// A mark at the start would attach to the text before it.
     const fn at_start() -> Self {
         Self(MAX_MARKS)
     }
@@ -126,7 +124,7 @@ impl Marks {
 // === impl Escaping ===
 
 impl<W: fmt::Write> Escaping<W> {
-    /// Escapes what is written to `to`.
+    /// Escapes everything written to `to`.
     pub const fn new(to: W, form: EscapeForm) -> Self {
         Self { to, form, marks: Marks::at_start() }
     }

@@ -1,4 +1,4 @@
-//! Randomness as a dependency. Knows nothing of what the bytes are for.
+//! Randomness as a dependency.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use parking_lot::Mutex;

@@ -1,5 +1,4 @@
-//! Authenticated encryption: XChaCha20-Poly1305 with a random nonce in front, as bytes or text. Knows nothing of what
-//! is sealed.
+//! Authenticated encryption: XChaCha20-Poly1305 with the random nonce in front, as bytes or text.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use chacha20poly1305::{

@@ -1,4 +1,4 @@
-//! Secret strings. Knows nothing of what they open.
+//! Secret strings.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ impl Secret {
     }
 }
 
-/// Compares digests, so that the time it takes tells nothing of the texts.
+/// Compares digests, so that its duration reveals nothing about the texts.
 impl PartialEq for Secret {
     fn eq(&self, other: &Self) -> bool {
         self.digest() == other.digest()

@@ -1,16 +1,16 @@
-//! How long a peer may be silent, judged fairly: while this process was frozen (stopped by a signal, its machine asleep or
-//! starved), the peer may have spoken, and what it said waits to be read.
+//! How long a peer may be silent, judged fairly: while this process was frozen (stopped by a signal, its machine asleep
+//! or starved), the peer may have sent data that waits to be read.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// Delay of a timer that shows a freeze.
+/// A timer this late shows a freeze.
 const LATE: Duration = Duration::from_secs(1);
-/// Time after a freeze in which what waits is read, and in which a peer answers a ping.
+/// After a freeze, queued data is read, and a peer answers a ping, within this time.
 const CATCH_UP: Duration = Duration::from_secs(5);
 
-/// True if a timer for `due` that is looked at only `now` was delayed by a freeze.
+/// True if a timer for `due`, checked only at `now`, was delayed by a freeze.
 pub fn was_frozen(due: Instant, now: Instant) -> bool {
     now.saturating_duration_since(due) >= LATE
 }

@@ -1,5 +1,5 @@
-//! The HTTP client of orders: the one for what the operator chose, with its authorities and proxies. Notes what an authority says
-//! beside its answers.
+//! The HTTP client of orders: the client for URLs chosen by the operator, with its authorities and proxies. Notes the
+//! authority's further statements, next to its answers.
 
 use std::{
     pin::Pin,
@@ -24,7 +24,7 @@ use crate::{
 
 /// Bounds of a request.
 const BOUNDS: OpenBounds = OpenBounds { deadline: Duration::from_secs(30), body: BodyBound::Whole(1 << 20) };
-/// A clock that differs more than this from the authority's is told of.
+/// A larger difference to the authority's clock is reported.
 const CLOCK_TOLERANCE: Duration = Duration::from_mins(1);
 
 /// The client. Cheap to clone.
@@ -32,7 +32,7 @@ const CLOCK_TOLERANCE: Duration = Duration::from_mins(1);
 pub(super) struct AcmeHttp {
     client: OpenClient,
     clock: Arc<dyn Clock>,
-    /// The pause that the last refusal asked for.
+    /// The pause requested by the last refusal.
     pause: Arc<Mutex<Option<Duration>>>,
     clock_compared: Arc<AtomicBool>,
 }
@@ -42,7 +42,7 @@ impl AcmeHttp {
         Self { client, clock, pause: Arc::default(), clock_compared: Arc::default() }
     }
 
-    /// The pause that the last refusal asked for.
+    /// The pause requested by the last refusal.
     pub(super) fn take_pause(&self) -> Option<Duration> {
         self.pause.lock().take()
     }

@@ -1,4 +1,4 @@
-//! A certificate and its key, as they are shown to clients, and what people want to know of them.
+//! A certificate and its key, as presented to clients, and the facts about them for people.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
 use crate::support::Timestamp;
 
-/// A certificate that is shown to clients.
+/// A certificate presented to clients.
 #[derive(Debug)]
 pub struct ServedCertificate {
     /// The part that TLS needs.
     pub key: Arc<CertifiedKey>,
-    /// The names that it is for.
+    /// The names it is valid for.
     pub names: Vec<String>,
     /// The authority that issued it.
     pub issuer: String,
@@ -26,22 +26,22 @@ pub struct ServedCertificate {
     pub not_after: Timestamp,
 }
 
-/// A certificate that cannot be shown.
+/// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateFault {
-    /// There is no certificate, or none that can be read.
+    /// There is no certificate, or no readable one.
     #[error("the certificate cannot be read: {0}")]
     Unreadable(String),
-    /// There is no key, or none that can be used.
+    /// There is no key, or no usable one.
     #[error("its private key cannot be read: {0}")]
     Key(String),
-    /// The key is another one's.
+    /// The key does not belong to it.
     #[error("the private key belongs to another certificate")]
     OtherKey,
 }
 
 impl ServedCertificate {
-    /// From PEM: the certificate, with those up to its authority, and its key.
+    /// Reads PEM: the certificate, with those up to its authority, and its key.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl ServedCertificate {
             aws_lc_rs::sign::any_supported_type(&key).map_err(|error| CertificateFault::Key(error.to_string()))?;
         let key = CertifiedKey::new(chain, key);
         match key.keys_match() {
-            // a key that does not tell its public half is believed
+            // a key that does not reveal its public half is trusted
             Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
             Err(_) => return Err(CertificateFault::OtherKey),
         }

@@ -1,4 +1,4 @@
-//! The certificate that is shown now. Connections ask for it at each handshake, so a new one needs no restart.
+//! The certificate presented now. Connections ask for it at each handshake, so a new one needs no restart.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use rustls::{
 use super::{certificate::ServedCertificate, challenges::ChallengeAnswers};
 use crate::model::ACME_TLS;
 
-/// HTTP/2 is not offered: admission, pace and limits count connections.
+/// HTTP/2 is not offered, since admission, pace and limits count connections.
 const HTTP: &[u8] = b"http/1.1";
 
 /// The certificate, and the answers to challenges.
@@ -27,7 +27,7 @@ pub struct Certificates {
 ///
 /// # Errors
 ///
-/// If this machine gives no randomness for session tickets.
+/// If this machine provides no randomness for session tickets.
 pub fn server_config(certificates: Arc<Certificates>) -> Result<ServerConfig, rustls::Error> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
@@ -38,12 +38,12 @@ pub fn server_config(certificates: Arc<Certificates>) -> Result<ServerConfig, ru
 }
 
 impl Certificates {
-    /// The certificate that is shown.
+    /// The certificate presented now.
     pub fn served(&self) -> Option<Arc<ServedCertificate>> {
         self.served.load_full()
     }
 
-    /// Shows this one from the next handshake on.
+    /// Presents this one from the next handshake on.
     pub(super) fn serve(&self, certificate: ServedCertificate) {
         self.served.store(Some(Arc::new(certificate)));
     }
@@ -54,7 +54,7 @@ impl ResolvesServerCert for Certificates {
         if hello.alpn().is_some_and(|offered| offered.eq([ACME_TLS])) {
             return self.challenges.certificate(hello.server_name()?);
         }
-        // whatever name was asked for: who connects by an address is told which name it should have been
+        // even for an unknown name: a client that connects by address then sees which name to use
         Some(Arc::clone(&self.served.load().as_ref()?.key))
     }
 }

@@ -1,5 +1,5 @@
-//! Answers to what an authority asks to see that a name is the gateway's: at port 80 a text, at port 443 a certificate. Knows
-//! nothing of orders.
+//! Answers to the challenges of an authority, which prove that a name is the gateway's: at port 80 a text, at port 443
+//! a certificate.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use rustls::{
 
 use crate::{storage::ChallengeRow, support::Digest};
 
-/// The answers of now: a few while an order runs, and none otherwise.
+/// The present answers: a few while an order runs, and none otherwise.
 #[derive(Debug, Default)]
 pub(super) struct ChallengeAnswers(RwLock<Vec<ChallengeAnswer>>);
 
@@ -24,7 +24,7 @@ struct ChallengeAnswer {
 }
 
 impl ChallengeAnswers {
-    /// Answers these from now on.
+    /// Answers with these from now on.
     pub(super) fn replace(&self, rows: Vec<ChallengeRow>) {
         if self.0.read().iter().map(|answer| &answer.row).eq(&rows) {
             return;

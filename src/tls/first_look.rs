@@ -1,4 +1,5 @@
-//! What can be known from inside before the first certificate: where the names lead, and which ports are open. Reports it in the log.
+//! Facts that can be checked from inside before the first certificate: where the names lead, and which ports are open.
+//! Reports them in the log.
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 

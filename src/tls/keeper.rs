@@ -27,25 +27,25 @@ use crate::{
     vault::VaultError,
 };
 
-/// Interval between looks at files.
+/// Interval for checking the files.
 const FILES_EVERY: Duration = Duration::from_secs(10);
-/// Interval between a replica's looks at the others' orders.
+/// Interval between a replica's checks of the others' orders.
 const REPLICAS_EVERY: Duration = Duration::from_secs(2);
-/// Longest interval between a sole gateway's looks whether an order is due: a clock may be set.
+/// Longest interval between a sole gateway's checks for a due order, since a clock may be set.
 const SOLE_EVERY: Duration = Duration::from_mins(10);
-/// A pause after the database failed.
+/// Pause after a database failure.
 const AFTER_FAULT: Duration = Duration::from_secs(30);
-/// A process that is gone holds an order for so long.
+/// A lost process holds an order for this long.
 const LEASE: Duration = Duration::from_mins(2);
 /// Maximum time of an order.
 const ORDER_TIMEOUT: Duration = Duration::from_mins(10);
-/// Bounds of the interval, which the authority chooses, between questions when to renew (RFC 9773 4.3.2).
+/// Bounds of the authority's interval between queries for the renewal time (RFC 9773 4.3.2).
 const ADVICE_EVERY: std::ops::RangeInclusive<Duration> = Duration::from_hours(1)..=Duration::from_hours(24);
-/// Orders that end for lack of a nonce are begun again so many times.
+/// An order that ended for lack of a nonce is begun again this many times.
 const NONCE_ATTEMPTS: u32 = 5;
-/// A certificate that ends so soon is told of each day.
+/// A certificate that ends this soon is reported every day.
 const ENDS_SOON: Duration = Duration::from_hours(7 * 24);
-/// The holder of a gateway that is alone on its database: a process that was killed was the same.
+/// The holder if only one gateway uses the database, so that a killed process counts as the same.
 const SOLE: &str = "sole";
 
 /// Keeps the certificate new.
@@ -61,7 +61,7 @@ enum CertificateOrigin {
     Authority(Box<Authority>),
 }
 
-/// The files as they were last seen.
+/// The last seen files.
 #[derive(Default)]
 struct FilesSeen {
     stamp: Option<Stamp>,
@@ -78,20 +78,20 @@ struct Authority {
     state: Mutex<AuthorityState>,
 }
 
-/// The row as it was last seen.
+/// The last seen row.
 #[derive(Default)]
 struct AuthorityState {
     due: Option<Timestamp>,
     failure: Option<(Timestamp, String)>,
-    /// The chain that is shown.
+    /// The chain presented now.
     shown: Option<String>,
-    /// Orders that ended for lack of a nonce, one after the other.
+    /// Number of successive orders that ended for lack of a nonce.
     without_nonce: u32,
-    /// The time to ask the authority for advice again.
+    /// Time to ask the authority for advice again.
     advice_due: Option<Timestamp>,
 }
 
-/// A round that came to nothing.
+/// Why a round failed.
 #[derive(Debug, thiserror::Error)]
 enum RoundFault {
     #[error(transparent)]
@@ -105,7 +105,7 @@ enum RoundFault {
 // === impl CertificateKeeper ===
 
 impl CertificateKeeper {
-    /// Of files, which are read now.
+    /// For files, which are read now.
     ///
     /// # Errors
     ///
@@ -122,7 +122,7 @@ impl CertificateKeeper {
         Ok(keeper)
     }
 
-    /// Of an authority. What the database has is shown from the first round on.
+    /// For an authority. The database's certificate is presented from the first round on.
     pub fn of_authority(deps: AuthorityDeps, certificates: Arc<Certificates>) -> Self {
         let clock = Arc::clone(&deps.clock);
         let holder = if deps.is_shared { deps.random.token() } else { SOLE.to_owned() };
@@ -193,7 +193,7 @@ impl CertificateKeeper {
         self.certificates.serve(certificate);
     }
 
-    /// Warns once a day of a certificate that ends soon: by then it should have been replaced.
+    /// Warns once a day of a certificate that ends soon, which should have been replaced by then.
     fn tell_end(&self) {
         let Some(served) = self.certificates.served() else { return };
         let now = self.clock.now();
@@ -209,9 +209,9 @@ impl CertificateKeeper {
     }
 }
 
-/// Files.
 impl CertificateKeeper {
-    /// Shows what the files hold now, if they have changed. A certificate whose key is not there yet is looked at again when it is.
+    /// Presents the files' present content, if it has changed. A certificate without its key yet is checked again
+    /// later.
     fn read_again(&self, files: &CertificateFiles, seen: &Mutex<FilesSeen>) -> Duration {
         let stamp = stamp(files);
         let mut seen = seen.lock();
@@ -245,9 +245,8 @@ fn stamp(files: &CertificateFiles) -> Option<Stamp> {
     Some([of(&files.certificate)?, of(&files.key)?])
 }
 
-/// Orders.
 impl CertificateKeeper {
-    /// Shows what there is, and lets a start try again what failed a while ago.
+    /// Presents the stored certificate, and lets a start retry an order that failed a while ago.
     async fn begin(&self, authority: &Authority) {
         let deps = &authority.deps;
         let begun = async {
@@ -267,7 +266,7 @@ impl CertificateKeeper {
         }
     }
 
-    /// Shows what the database has, and orders what is due. Returns the time to the next round.
+    /// Presents the database's certificate, and makes due orders. Returns the time to the next round.
     async fn round(&self, authority: &Authority) -> Result<Duration, RoundFault> {
         let deps = &authority.deps;
         let (table, now) = (deps.storage.certificates(), self.clock.now());
@@ -307,7 +306,7 @@ impl CertificateKeeper {
         Ok(())
     }
 
-    /// Carries one order to its end while the row is held, and stores what came of it.
+    /// Carries one order to its end while the row is held, and stores the result.
     async fn order(
         &self,
         authority: &Authority,
@@ -330,7 +329,7 @@ impl CertificateKeeper {
             outcome = timeout(ORDER_TIMEOUT, work.obtain()) => outcome.unwrap_or_else(|_| {
                 Err(OrderFailure::Unreachable(format!("it has not issued a certificate in {ORDER_TIMEOUT:?}")))
             }),
-            // another replica goes on with it
+            // another replica continues it
             () = lost => return Ok(()),
         };
         {
@@ -340,7 +339,7 @@ impl CertificateKeeper {
         }
         match outcome {
             Err(OrderFailure::Nonces) if authority.state.lock().without_nonce < NONCE_ATTEMPTS => {
-                // the next round goes on with it
+                // the next round continues it
                 Ok(table.release(hold).await?)
             }
             Ok(obtained) => self.keep(authority, &obtained, hold).await,
@@ -389,7 +388,7 @@ impl CertificateKeeper {
         Ok(table.fail(hold, &failure.to_string(), now, due).await?)
     }
 
-    /// Asks the authority from time to time when to renew, and follows it. True if that is another time than was known.
+    /// Asks the authority from time to time when to renew, and follows the answer. True if the answer has changed.
     async fn take_advice(&self, authority: &Authority, row: &CertificateRow) -> bool {
         let now = self.clock.now();
         if authority.state.lock().advice_due.is_some_and(|due| due > now) {

@@ -1,5 +1,5 @@
-//! One order: from the account to the certificate (RFC 8555 7). What it has reached is stored before the next step, so that it goes on
-//! after a restart.
+//! One order: from the account to the certificate (RFC 8555 7). Each result is stored before the next step, so that the
+//! order continues after a restart.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -26,29 +26,25 @@ use crate::{
     vault::{Vault, VaultError, VaultOwner, VaultPlace},
 };
 
-/// A challenge is answered for so long.
+/// A challenge is answered for this long.
 const CHALLENGE_LIFETIME: Duration = Duration::from_hours(1);
-/// Other replicas answer a challenge after so long: they look every two seconds.
+/// Other replicas answer a challenge after this time: they look every two seconds.
 const REPLICAS_KNOW: Duration = Duration::from_secs(5);
-/// Intervals at which an authority is asked whether it has got on.
+/// Intervals for polling an authority about its progress.
 const RETRIES: RetryPolicy =
     RetryPolicy::new().initial_delay(Duration::from_millis(500)).backoff(1.5).timeout(Duration::from_mins(2));
 
-/// The foundation of orders.
+/// Dependencies of orders.
 pub struct AuthorityDeps {
-    /// The authority.
     pub spec: AuthoritySpec,
     /// The names, not empty.
     pub names: Vec<String>,
-    /// Text that tells the certificate from those of other settings.
+    /// Text that distinguishes the certificate from those of other settings.
     pub place: String,
-    /// The database.
     pub storage: Storage,
     /// Seals the keys.
     pub vault: Vault,
-    /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Randomness.
     pub random: Arc<dyn Random>,
     /// Requests to the authority.
     pub client: OpenClient,
@@ -62,28 +58,27 @@ pub struct AuthorityDeps {
 
 /// The outcome of an order.
 pub(super) struct Obtained {
-    /// PEM, with those up to the authority.
+    /// PEM, with the certificates up to the authority.
     pub(super) chain: String,
     /// Its key in PEM.
     pub(super) key: Zeroizing<String>,
 }
 
-/// An order that failed.
+/// Why an order failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OrderFailure {
-    /// The authority said no, or saw something else than it asked for.
+    /// The authority refused, or saw something other than expected.
     #[error("{0}")]
     Refused(String),
     /// It has forgotten the account.
     #[error("{0}")]
     NoAccount(String),
-    /// It has refused one nonce after another, as it may (RFC 8555 6.5).
+    /// It refused one nonce after another, as it may (RFC 8555 6.5).
     #[error("the authority accepts no nonce of its own")]
     Nonces,
     /// It did not answer.
     #[error("the authority does not answer: {0}")]
     Unreachable(String),
-    /// The database failed.
     #[error(transparent)]
     Storage(#[from] StorageError),
     /// A stored secret cannot be read.
@@ -162,7 +157,7 @@ impl OrderWork<'_> {
         Ok(account)
     }
 
-    /// The order that a process began before this one, with its key.
+    /// The order begun by an earlier process, with its key.
     async fn resume(&self, account: &Account) -> Result<Option<(Order, KeyPair)>, OrderFailure> {
         let Some((url, sealed)) = &self.row.order else { return Ok(None) };
         let key = self.deps.vault.open(sealed_place(self.hold.place, "order key"), sealed).await?;
@@ -188,7 +183,7 @@ impl OrderWork<'_> {
             Some(replaced) => match account.new_order(&NewOrder::new(&names).replaces(replaced)).await {
                 Ok(order) => order,
                 Err(error) => match OrderFailure::from(error) {
-                    // it may know nothing of replacements, or of this one
+                    // it may not support replacements, or not know this one
                     OrderFailure::Refused(_) => account.new_order(&NewOrder::new(&names)).await?,
                     failure => return Err(failure),
                 },
@@ -208,7 +203,7 @@ impl OrderWork<'_> {
         Some(id.into_owned())
     }
 
-    /// Proves that the names are the gateway's; notes the tokens of the challenges that it answers.
+    /// Proves that the names are the gateway's; notes the tokens of answered challenges.
     async fn prove(&self, order: &mut Order, tokens: &mut Vec<String>) -> Result<(), OrderFailure> {
         let kinds = self.kinds();
         let mut authorizations = order.authorizations();
@@ -245,14 +240,14 @@ impl OrderWork<'_> {
         }
     }
 
-    /// Answers what is stored, from this process too.
+    /// Answers the stored challenges from this process too.
     async fn answer_challenges(&self) -> Result<(), StorageError> {
         let rows = self.deps.storage.certificates().challenges(self.deps.clock.now()).await?;
         self.certificates.challenges.replace(rows);
         Ok(())
     }
 
-    /// The challenges in the order in which this attempt tries them.
+    /// The challenges, in the order this attempt tries them.
     fn kinds(&self) -> Vec<ChallengeType> {
         let usable = self.deps.spec.challenges.iter().filter(|kind| match kind {
             AcmeChallenge::Http01 => self.deps.has_plain_port,
@@ -284,7 +279,7 @@ fn unusable(error: &rcgen::Error) -> OrderFailure {
     OrderFailure::Refused(format!("the request for the certificate cannot be made: {error}"))
 }
 
-/// The failure of a challenge: the authority tells what it saw instead of the answer.
+/// The failure of a challenge: the authority reports what it saw instead of the answer.
 async fn seen(order: &mut Order) -> OrderFailure {
     let state = order.state();
     let mut problem = state.error.clone();
@@ -300,7 +295,7 @@ async fn seen(order: &mut Order) -> OrderFailure {
     OrderFailure::Refused(what)
 }
 
-/// A refusal of the authority, with what helps (RFC 8555 6.7).
+/// A refusal of the authority, with advice (RFC 8555 6.7).
 fn sentence(problem: &Problem) -> String {
     let kind = problem.r#type.as_deref().and_then(|name| name.rsplit(':').next()).unwrap_or_default();
     let detail = problem.detail.as_deref().unwrap_or("no reason given").trim().trim_end_matches('.');
@@ -332,7 +327,7 @@ fn is_of(problem: &Problem, kind: &str) -> bool {
 // === impl OrderFailure ===
 
 impl OrderFailure {
-    /// The same, where it is about one of the names.
+    /// The same, naming one of the names.
     fn about(self, name: &str) -> Self {
         match self {
             Self::Refused(what) => Self::Refused(format!("{name}: {what}")),
@@ -340,7 +335,7 @@ impl OrderFailure {
         }
     }
 
-    /// The kind, which decides when the next order is due.
+    /// The kind, which determines when the next order is due.
     pub(super) fn kind(&self, http: &AcmeHttp) -> FailureKind {
         match self {
             Self::Refused(_) | Self::NoAccount(_) => FailureKind::Refused(http.take_pause()),
@@ -348,7 +343,7 @@ impl OrderFailure {
         }
     }
 
-    /// True if the order that was begun is of no more use.
+    /// True if the begun order is of no more use.
     pub(super) const fn ends_the_order(&self) -> bool {
         matches!(self, Self::Refused(_) | Self::NoAccount(_))
     }

@@ -1,5 +1,5 @@
-//! The port without TLS: answers authorities, and sends people who read a page to https. Nothing else is answered there: who sends a
-//! secret in the clear must notice.
+//! The port without TLS: answers authorities, and redirects people's page views to https. All other requests get no
+//! answer, so that anyone sending a secret in plain text notices.
 
 use std::{
     convert::Infallible,
@@ -32,7 +32,7 @@ struct PlainPortParts {
 }
 
 impl PlainPort {
-    /// Redirects to `public_url` (without a slash at the end) who reads what `is_page` accepts.
+    /// Redirects readers of the pages accepted by `is_page` to `public_url` (without a slash at the end).
     pub fn new(certificates: Arc<Certificates>, public_url: &str, is_page: fn(&str) -> bool) -> Self {
         Self(Arc::new(PlainPortParts { certificates, public_url: public_url.to_owned(), is_page }))
     }

@@ -4,7 +4,7 @@ use std::{ops::Range, time::Duration};
 
 use crate::support::{Random, Timestamp};
 
-/// Pauses after orders that failed, one after the other. No more than four fall into an hour: authorities allow five.
+/// Pauses after successive failed orders. No more than four fall into an hour: authorities allow five.
 const PAUSES: [Duration; 8] = [
     Duration::from_mins(1),
     Duration::from_mins(10),
@@ -15,12 +15,13 @@ const PAUSES: [Duration; 8] = [
     Duration::from_hours(8),
     Duration::from_hours(24),
 ];
-/// The longest pause while an authority cannot be reached: no order fails there.
+/// The longest pause while an authority is unreachable, since no order fails there.
 const LONGEST_SILENCE: Duration = Duration::from_mins(30);
-/// A start tries again once so much time has passed since the failure, so that a person who has mended something need not wait.
+/// A start tries again if this much time has passed since the failure, so that a person who has fixed something need
+/// not wait.
 const START_AFTER: Duration = Duration::from_mins(15);
 
-/// The fault of an order that failed.
+/// Why an order failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FailureKind {
     /// The authority did not answer.
@@ -39,24 +40,24 @@ pub(super) fn pause(failures: u32, kind: FailureKind, random: &dyn Random) -> Du
     pause + part(random) * (pause / 10)
 }
 
-/// The time at which a start may try again what failed at `failed` and is due at `due`.
+/// The time when a start may retry an order that failed at `failed` and is due at `due`.
 pub(super) fn due_at_start(due: Timestamp, failed: Option<Timestamp>) -> Timestamp {
     failed.map_or(due, |failed| due.min(failed + START_AFTER))
 }
 
-/// The time to replace a certificate that is valid for this time, where the authority suggests none: after two thirds of it, and a
-/// little later or earlier for everybody else.
+/// The time to replace a certificate valid for this time, if the authority suggests no time: after two thirds of it,
+/// with some variation among gateways.
 pub(super) fn renewal(valid: &Range<Timestamp>, random: &dyn Random) -> Timestamp {
     let lifetime = valid.end.since(valid.start);
     valid.start + lifetime * 2 / 3 - part(random) * (lifetime / 20)
 }
 
-/// A moment of the time that the authority suggests (RFC 9773 4.2).
+/// A random moment of the authority's suggested window (RFC 9773 4.2).
 pub(super) fn within(window: &Range<Timestamp>, random: &dyn Random) -> Timestamp {
     window.start + part(random) * window.end.since(window.start)
 }
 
-/// A random part of a duration.
+/// A random fraction of a duration.
 struct Part(u32);
 
 fn part(random: &dyn Random) -> Part {

@@ -1,6 +1,5 @@
-//! Access to servers, for those who connect to them: a server with the user's token and secrets, or the page where the
-//! user gives what is missing.
-//! Knows nothing of connections.
+//! Access to servers, for code that connects to them: a server with the user's token and secrets, or the page where the
+//! user supplies what is missing.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -10,7 +9,7 @@ use super::{
 };
 use crate::model::{AccessPage, BackendId, BackendSpec, SecretName, ServerAccess, ServerAuth, UserId};
 
-/// Sources of what servers need of a user.
+/// The stored values that servers need of a user.
 #[derive(Clone)]
 pub(super) struct AccessSources {
     pub(super) servers: Arc<ProtectedServers>,
@@ -18,7 +17,7 @@ pub(super) struct AccessSources {
     pub(super) secrets: UserSecrets,
 }
 
-/// The access that these sources give.
+/// Access with these sources.
 pub(super) fn server_access(context: &UpstreamContext, sources: &AccessSources) -> ServerAccess {
     let (of_users, of_gateway, of_pages) = (sources.clone(), Arc::clone(&sources.keepers), sources.clone());
     let pages = context.clone();

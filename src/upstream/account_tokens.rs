@@ -1,4 +1,4 @@
-//! The tokens of a user at a server, as they are stored: sealed in the vault. Knows nothing of how they are obtained.
+//! The tokens of a user at a server, as stored: sealed in the vault.
 
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -22,7 +22,7 @@ pub(super) struct AccountTokens {
     pub(super) source: TokenSource,
     pub(super) client: RegisteredClient,
     pub(super) tokens: SavedTokens,
-    /// The server's URL, and what it may name.
+    /// The server's URL, and the limits for URLs it may name.
     pub(super) server: (Url, DiscoveredNetwork),
 }
 
@@ -47,7 +47,6 @@ impl AccountTokens {
         Ok(context.storage.upstream_tokens().set(&row).await?)
     }
 
-    /// Opens deleted tokens.
     pub(super) async fn withdrawn(context: &UpstreamContext, row: &WithdrawnTokenRow) -> Result<Self, UpstreamError> {
         open(context, place(&row.user, &row.backend, &row.issuer), &row.sealed).await
     }
@@ -84,7 +83,7 @@ impl AccountTokens {
 // === impl StoredAccount ===
 
 impl StoredAccount {
-    /// The tokens of a user at a server; `None` if there are none for the server as it is configured.
+    /// The tokens of a user at a server; `None` if there are none for the server as configured.
     pub(super) async fn load(
         context: &UpstreamContext,
         (user, backend, server): (&UserId, &BackendId, &ProtectedServer),
@@ -96,23 +95,22 @@ impl StoredAccount {
         }
     }
 
-    /// The tokens of this row.
+    /// Opens the tokens in this row.
     pub(super) async fn open(context: &UpstreamContext, row: UpstreamTokenRow) -> Result<Self, UpstreamError> {
         let account = open(context, place(&row.user, &row.backend, &row.issuer), &row.sealed).await?;
         Ok(Self { account, row })
     }
 
-    /// The access token.
     pub(super) fn access(&self) -> Secret {
         self.account.tokens.access.secret().clone()
     }
 
-    /// True if a person has to log in before they are of use again.
+    /// True if they are useless until the person logs in again.
     pub(super) fn need_login(&self, context: &UpstreamContext) -> bool {
         self.account.tokens.need_login(context.now())
     }
 
-    /// Stores what was learned of the tokens; nothing if they were replaced or deleted meanwhile.
+    /// Stores new facts about the tokens, unless they were replaced or deleted in the meantime.
     pub(super) async fn mark(&mut self, context: &UpstreamContext, tokens: SavedTokens) -> Result<(), UpstreamError> {
         let known = &self.account.tokens;
         if (known.end, known.expires) == (tokens.end, tokens.expires) {
@@ -128,7 +126,8 @@ impl StoredAccount {
         Ok(())
     }
 
-    /// Stores refreshed tokens. Returns false if they were replaced or deleted meanwhile; then these end.
+    /// Stores refreshed tokens. If the old ones were replaced or deleted in the meantime, returns false and ends the
+    /// new ones.
     pub(super) async fn replace(
         &mut self,
         context: &UpstreamContext,

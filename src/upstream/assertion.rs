@@ -1,5 +1,4 @@
-//! Assertions with which the gateway proves to be the client of its metadata document (RFC 7523 2.2, `private_key_jwt`).
-//! Knows nothing of keys.
+//! Assertions that prove the gateway to be the client of its metadata document (RFC 7523 2.2, `private_key_jwt`).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The accounts that users have connected. Knows nothing of how that is done.
+//! The accounts that users have connected.
 
 use std::sync::Arc;
 
@@ -9,19 +9,17 @@ use crate::{
     support::Timestamp,
 };
 
-/// The connected accounts.
 #[derive(Clone)]
 pub struct Connections {
     context: UpstreamContext,
     servers: Arc<ProtectedServers>,
 }
 
-/// A server at which users log in, and the login of one of them.
+/// A server where users log in, with a user's login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionView {
-    /// The server.
     pub backend: BackendId,
-    /// The login, if there is one.
+    /// The login, if any.
     pub login: Option<LoginView>,
 }
 
@@ -32,7 +30,7 @@ pub struct LoginView {
     pub issuer: String,
     /// The granted scopes, separated by spaces.
     pub scope: Option<String>,
-    /// Its time.
+    /// Time of the login.
     pub connected: Timestamp,
 }
 
@@ -48,7 +46,7 @@ impl Connections {
         self.servers.find(backend).is_some()
     }
 
-    /// Every server at which users log in, with the logins of this one.
+    /// Every server where users log in, with this user's logins.
     pub async fn of(&self, user: &UserId) -> Result<Vec<ConnectionView>, UpstreamError> {
         let rows = self.context.storage.upstream_tokens().list(Some(user)).await?;
         let mut all = Vec::new();
@@ -63,7 +61,7 @@ impl Connections {
         Ok(all)
     }
 
-    /// The login of these tokens, unless it is over.
+    /// The login with these tokens, unless it has ended.
     async fn login(&self, row: &UpstreamTokenRow) -> Result<Option<LoginView>, UpstreamError> {
         let stored = StoredAccount::open(&self.context, row.clone()).await?;
         let UpstreamTokenRow { issuer, scope, connected, .. } = row.clone();

@@ -1,4 +1,4 @@
-//! Dependencies of the gateway as a client. Knows no server.
+//! Dependencies of the gateway as a client.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -15,30 +15,26 @@ use crate::{
     vault::Vault,
 };
 
-/// Registrations anew at one issuer: at once, and the time until one more.
+/// Repeated registrations at one issuer: how many at once, and the time until one more.
 const REGISTRATIONS: (u32, Duration) = (3, Duration::from_mins(20));
 
 /// Dependencies of the gateway as a client.
 pub struct UpstreamDeps {
-    /// The store.
     pub storage: Storage,
     /// Seals tokens.
     pub vault: Vault,
     /// Seals the addresses of pages.
     pub ticket_key: SealingKey,
-    /// Time.
     pub clock: Arc<dyn Clock>,
-    /// Randomness.
     pub random: Arc<dyn Random>,
     /// Public URL of the gateway, without a trailing slash.
     pub issuer: String,
     /// Signs the gateway's assertions.
     pub sign: SignAssertion,
-    /// Reaches what servers name.
+    /// Reaches URLs named by servers.
     pub fetcher: Fetcher,
-    /// The same where the operator trusts them with this network.
+    /// The same where the operator trusts servers with this network.
     pub open: OpenClient,
-    /// The audit trail.
     pub audit: Audit,
 }
 
@@ -54,7 +50,7 @@ pub(super) struct UpstreamContext {
     pub(super) sign: SignAssertion,
     pub(super) audit: Audit,
     pub(super) discoveries: Arc<RecentDiscoveries>,
-    /// Registrations in place of those that an authorization server has forgotten, by issuer.
+    /// Limits new registrations where an authorization server has forgotten the old one, by issuer.
     pub(super) registrations: Arc<Buckets<String>>,
     fetcher: Fetcher,
     open_http: OAuthHttp,
@@ -84,7 +80,7 @@ impl UpstreamContext {
         }
     }
 
-    /// The client for requests to a server and what it names.
+    /// The client for requests to a server and to URLs it names.
     pub(super) fn http(&self, server: &Url, network: DiscoveredNetwork) -> OAuthHttp {
         match network {
             DiscoveredNetwork::Public => OAuthHttp::guarded(self.fetcher.clone(), server),

@@ -1,11 +1,10 @@
-//! Errors of the gateway as a client of protected servers. Knows nothing of pages.
+//! Errors of the gateway as a client of protected servers.
 
 use crate::{oauth_client::LoginError, storage::StorageError, vault::VaultError};
 
 /// Something that the gateway could not do as a client of a protected server.
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
-    /// The store failed.
     #[error(transparent)]
     Storage(#[from] StorageError),
     /// A secret could not be sealed or opened.
@@ -14,7 +13,7 @@ pub enum UpstreamError {
     /// The server or its authorization server.
     #[error(transparent)]
     Login(#[from] LoginError),
-    /// The assertion that proves the gateway's identity cannot be signed.
+    /// The assertion of the gateway's identity cannot be signed.
     #[error("the assertion for the authorization server cannot be signed")]
     Assertion,
 }

@@ -1,5 +1,5 @@
-//! The gateway's identity at an authorization server (`UP-4`): the configured client, else its metadata document, else a
-//! registration, which is kept. One of an issuer is used at no other. Knows nothing of users.
+//! The gateway's identity at an authorization server (`UP-4`): the configured client, else its metadata document, else
+//! a registration, which is kept. An identity is used only with its own issuer.
 
 use zeroize::Zeroizing;
 
@@ -20,9 +20,9 @@ const CLIENT: &str = "client";
 pub(super) enum ClientSource {
     /// It is configured, or has a metadata document.
     Given,
-    /// It was registered for an earlier login: it may be forgotten there.
+    /// It was registered for an earlier login, and may be forgotten there.
     Kept,
-    /// It was registered just now.
+    /// It was just registered.
     Registered,
 }
 
@@ -51,7 +51,7 @@ pub(super) async fn client(
     Ok((client, ClientSource::Registered))
 }
 
-/// The configured client, or that of the metadata document, if there is one.
+/// The configured client, or the metadata document's, if any.
 pub(super) async fn unregistered(
     context: &UpstreamContext,
     (backend, spec): (&BackendId, &OAuthClientSpec),
@@ -69,14 +69,13 @@ pub(super) async fn unregistered(
     Ok(Some(identify((http, context.now()), &identity, authorization_server, description).await?))
 }
 
-/// The configured client.
 pub(super) fn configured(spec: &OAuthClientSpec) -> Result<Option<ClientIdentity>, UpstreamError> {
     let Some(client) = &spec.client else { return Ok(None) };
     Ok(Some(ClientIdentity::given(&client.id, client.secret.clone(), &spec.settings)?))
 }
 
-/// Forgets a registration that its authorization server does not know any more: the next login registers anew, a few times
-/// an hour.
+/// Forgets a registration that its authorization server no longer knows: the next login registers again, a few times an
+/// hour.
 pub(super) async fn forget(context: &UpstreamContext, backend: &BackendId, issuer: &str) -> Result<(), UpstreamError> {
     if let Err(wait) = context.registrations.take(issuer.to_owned(), context.now()) {
         tracing::warn!(server = %backend, issuer, ?wait, "an authorization server forgets the gateway again and again");

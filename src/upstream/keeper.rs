@@ -1,5 +1,4 @@
-//! The tokens of one user at one server: refreshed before they end and when the server rejects them (`UP-9`). Knows
-//! nothing of the requests that use them.
+//! The tokens of one user at one server: refreshed before they end and when the server rejects them (`UP-9`).
 
 use std::time::Duration;
 
@@ -27,30 +26,28 @@ use crate::{
     support::Timestamp,
 };
 
-/// Age up to which a rejected token counts as just issued: another of the same kind would be rejected too.
+/// A rejected token up to this age counts as just issued: another would be rejected too.
 const JUST_ISSUED: Duration = Duration::from_secs(30);
-/// Time before a token that was just issued, and is rejected, is sent once more.
+/// A just issued token that is rejected is sent again after this.
 const REPEAT_AFTER: Duration = Duration::from_secs(1);
-/// Time before a refresh is tried again.
+/// Delay before a refresh is retried.
 const RETRY: Duration = Duration::from_mins(1);
 
-/// Keeps the tokens.
 pub(super) struct Keeper {
     pub(super) context: UpstreamContext,
     pub(super) server: ProtectedServer,
     pub(super) state: std::sync::Arc<KeeperState>,
 }
 
-/// State that all keepers of the same tokens share.
+/// State shared by all keepers of the same tokens.
 pub(super) struct KeeperState {
     user: UserId,
     backend: BackendId,
     /// One refresh at a time.
     refreshing: AsyncMutex<RefreshAttempts>,
-    /// Counts the logins.
     logins: watch::Sender<u64>,
     wanted: Mutex<Option<String>>,
-    /// The last time at which a token was sent once more because it had just been issued.
+    /// Time when a token was last sent again because it was just issued.
     repeated: Mutex<Option<Timestamp>>,
 }
 
@@ -62,7 +59,7 @@ impl KeeperState {
         Self { user, backend, refreshing, logins, wanted: Mutex::default(), repeated: Mutex::default() }
     }
 
-    /// The scopes that the server has asked for beyond those of the token, with those of the token.
+    /// The scopes the server has asked for beyond the token's, with the token's.
     pub(super) fn wanted(&self) -> Option<String> {
         self.wanted.lock().clone()
     }
@@ -73,7 +70,7 @@ impl KeeperState {
         self.logins.send_modify(|logins| *logins += 1);
     }
 
-    /// True if a token that has just been issued is sent once more: the first in a while.
+    /// True if a just issued token should be sent again: only once in a while.
     fn repeats(&self, now: Timestamp) -> bool {
         let mut repeated = self.repeated.lock();
         let is_first = repeated.is_none_or(|at| now.since(at) >= JUST_ISSUED);
@@ -91,7 +88,7 @@ impl KeeperState {
 // === impl Keeper ===
 
 impl Keeper {
-    /// Answers requests for tokens until nobody needs any.
+    /// Answers requests for tokens until none are needed.
     pub(super) async fn run(self, mut stored: StoredAccount, mut requests: TokenRequests) {
         let mut logins = self.state.logins.subscribe();
         let mut not_before = Instant::now();
@@ -125,7 +122,7 @@ impl Keeper {
         Some(Instant::now() + stored.account.tokens.refresh_at()?.since(self.context.now()))
     }
 
-    /// A token other than the rejected one: that of a login meanwhile, or a refreshed one.
+    /// A token other than the rejected one: from a login in the meantime, or refreshed.
     async fn renew(&self, stored: &mut StoredAccount, request: &TokenRequest) -> Result<(), RenewalError> {
         let mut attempts = self.state.refreshing.lock().await;
         *stored = self.load().await.map_err(|error| failed(&error))?.ok_or_else(|| self.login_required())?;
@@ -139,7 +136,7 @@ impl Keeper {
         }
         let is_just_issued = now.since(tokens.issued) < JUST_ISSUED && !tokens.is_over(now);
         if is_just_issued && self.state.repeats(now) {
-            // the server may not know of it yet
+            // the server may not know it yet
             sleep(REPEAT_AFTER).await;
             return Ok(());
         }
@@ -152,8 +149,8 @@ impl Keeper {
         self.refresh(stored, &mut attempts, RefreshReason::Rejected).await
     }
 
-    /// The server asks for scopes beyond those of the token. One that was asked for and not granted leads to words: the page
-    /// by itself would lead here again.
+    /// The server asks for scopes beyond those of the token. A scope that was requested and not granted leads to an
+    /// explanation, since the page would lead here again.
     fn step_up(&self, stored: &StoredAccount, wanted: &str) -> RenewalError {
         let (tokens, (user, backend)) = (&stored.account.tokens, self.state.place());
         let scope = union(tokens.scope.as_deref(), Some(wanted));
@@ -170,8 +167,8 @@ impl Keeper {
         RenewalError::LoginRequired(format!("{backend} asks for {named} of the user"))
     }
 
-    /// True if the server names the authorization server of the login no more, unless the operator names it. What cannot be
-    /// fetched proves nothing. The tokens stay: the server may come back to it.
+    /// True if the server no longer names the authorization server of the login, unless the operator names it. A failed
+    /// fetch proves nothing. The tokens stay, since the server may return to it.
     async fn has_left(&self, stored: &StoredAccount, challenge: &BearerChallenge) -> bool {
         let (issuer, (_, settings)) = (&stored.account.source.issuer, self.server.target());
         if settings.issuer.is_some() {
@@ -188,8 +185,8 @@ impl Keeper {
         true
     }
 
-    /// The server rejects a token that was just refreshed. Another login may help; after a new one it would lead here again,
-    /// so the person is told, and decides.
+    /// The server rejects a token that was just refreshed. Another login may help; after a new login it would lead here
+    /// again, so the person gets an explanation, and decides.
     fn rejects_new_tokens(&self, stored: &StoredAccount, now: Timestamp) -> RenewalError {
         let (user, backend) = self.state.place();
         if now.since(stored.row.connected) >= JUST_ISSUED {
@@ -211,7 +208,7 @@ impl Keeper {
         if is_other { Ok(()) } else { self.refresh(stored, &mut attempts, RefreshReason::Ends).await }
     }
 
-    /// Refreshes the tokens. They stay until others take their place, whatever the authorization server says.
+    /// Refreshes the tokens. They stay until others replace them, even if the authorization server fails.
     async fn refresh(
         &self,
         stored: &mut StoredAccount,

@@ -1,4 +1,4 @@
-//! The keepers of users' tokens that run at this moment. Knows nothing of what one does.
+//! The running keepers of users' tokens.
 
 use std::{
     collections::HashMap,
@@ -18,7 +18,6 @@ use super::{
 };
 use crate::model::{AccessEffect, BackendId, BackendSpec, Bearer, UserId};
 
-/// The keepers.
 pub(super) struct Keepers {
     context: UpstreamContext,
     states: Mutex<HashMap<(UserId, BackendId), Weak<KeeperState>>>,
@@ -33,8 +32,7 @@ impl Keepers {
         Self { context, states: Mutex::default(), tracker, cancel }
     }
 
-    /// The token of a user at a server, kept fresh for as long as it is used; `None` if the user has to log in there
-    /// first.
+    /// The token of a user at a server, kept fresh while in use; `None` if the user has to log in there first.
     pub(super) async fn open(&self, user: &UserId, spec: &BackendSpec) -> Result<Option<Bearer>, UpstreamError> {
         let Some(server) = ProtectedServer::of(spec) else { return Ok(None) };
         let stored = StoredAccount::load(&self.context, (user, &spec.id, &server)).await?;
@@ -57,12 +55,12 @@ impl Keepers {
         Some(bearer)
     }
 
-    /// The scopes that a server has asked for beyond those of the user's token.
+    /// The scopes that a server has asked for in addition to those of the user's token.
     pub(super) fn wanted(&self, user: &UserId, backend: &BackendId) -> Option<String> {
         self.running(user, backend)?.wanted()
     }
 
-    /// Puts the tokens of a new login to use.
+    /// Switches to the tokens of a new login.
     pub(super) fn logged_in(&self, user: &UserId, backend: &BackendId) {
         if let Some(state) = self.running(user, backend) {
             state.logged_in();
@@ -74,7 +72,7 @@ impl Keepers {
         self.states.lock().get(&(user.clone(), backend.clone()))?.upgrade()
     }
 
-    /// The state that all keepers of these tokens share: an earlier one may still run.
+    /// The state shared by all keepers of these tokens: an earlier one may still be running.
     fn state(&self, user: &UserId, backend: &BackendId) -> Arc<KeeperState> {
         let key = (user.clone(), backend.clone());
         let mut states = self.states.lock();

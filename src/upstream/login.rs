@@ -1,5 +1,5 @@
-//! The login of a user at the authorization server of a server (`UP-3`, `UP-6`): what it will ask for, the request after
-//! the user's consent, and the response. Knows nothing of pages and cookies.
+//! The login of a user at the authorization server of a server (`UP-3`, `UP-6`): the scopes to request, the request
+//! after the user's consent, and the response.
 
 use std::{sync::Arc, time::Duration};
 
@@ -35,9 +35,9 @@ const REQUEST_LIFE: Duration = Duration::from_mins(10);
 const REQUEST: &str = "request";
 /// Purpose of the key that seals the address for a form.
 const LOCATION: &str = "lockkeeper upstream location v1";
-/// Interval of looks at a login that another visit ends.
+/// Interval for checking a login that another visit is finishing.
 const LOOK: Duration = Duration::from_millis(100);
-/// Maximum number of looks: 30 seconds, in which every request to an authorization server has ended.
+/// Maximum number of checks: 30 seconds, enough for every request to an authorization server to end.
 const MAX_LOOKS: usize = 300;
 
 /// Logins at authorization servers.
@@ -57,22 +57,21 @@ pub struct LoginPreview {
     pub authorization_server: String,
     /// The resource that the tokens will be for, unless it is the server.
     pub resource: Option<String>,
-    /// The scopes that are asked for.
+    /// The scopes to request.
     pub scopes: Vec<String>,
 }
 
-/// A browser that asks for a login.
+/// A browser's request for a login.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerLogin<'a> {
     /// The user who is logged in at the gateway.
     pub user: &'a UserId,
     /// Digest of the browser session.
     pub browser: Digest,
-    /// The server.
     pub backend: &'a BackendId,
     /// The opaque part of the page's address.
     pub ticket: Option<&'a str>,
-    /// The page to go on with after the login.
+    /// The page to continue with after the login.
     pub next: Option<&'a str>,
 }
 
@@ -81,7 +80,7 @@ pub struct ServerLogin<'a> {
 pub enum LoginBeginning {
     /// The address to send the browser to.
     Away(Url),
-    /// The form has begun a login before, and that is over.
+    /// The form has already begun a login, and that has ended.
     Over,
 }
 
@@ -89,40 +88,39 @@ pub enum LoginBeginning {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoginOutcome {
-    /// The account is connected; the page to go on with.
+    /// The account is connected; the page to continue with.
     Connected(Option<String>),
     /// The user said no.
     Denied(Option<String>),
 }
 
-/// The end of a request, as the store has it.
+/// The stored end of a request.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum StoredOutcome {
     Ended(LoginOutcome),
-    /// The authorization server did not let it happen, for this reason.
+    /// The authorization server refused, for this reason.
     Failed(String),
 }
 
-/// A login that cannot go on.
+/// Why a login cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginProblem {
-    /// No user logs in at such a server.
+    /// Users do not log in at such a server.
     #[error("users do not log in at this server")]
     UnknownServer,
     /// The address of the page.
     #[error("the address of the page cannot be used")]
     Ticket(TicketRefusal),
-    /// The response belongs to no request of this browser and user, or to one that has expired.
+    /// The response matches no request of this browser and user, or an expired one.
     #[error("the response belongs to no open request")]
     NoRequest,
     /// An earlier visit with the same response has failed, for this reason.
     #[error("{0}")]
     Failed(String),
-    /// An earlier visit with the same response has not ended.
+    /// An earlier visit with the same response is still running.
     #[error("the response came before, and its end is not known yet")]
     Unknown,
-    /// The rest.
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
 }
@@ -146,7 +144,7 @@ impl Logins {
         Self { context, servers, keepers }
     }
 
-    /// Describes what a login will ask for. Nothing is stored.
+    /// Describes a login in advance. Nothing is stored.
     ///
     /// # Errors
     ///
@@ -200,7 +198,7 @@ impl Logins {
         Ok(self.begun(request, form).await?.unwrap_or(LoginBeginning::Over))
     }
 
-    /// The login that the form with this token has begun.
+    /// The login begun by the form with this token.
     async fn begun(&self, request: ServerLogin<'_>, form: &Secret) -> Result<Option<LoginBeginning>, UpstreamError> {
         let ServerLogin { user, backend, browser, .. } = request;
         let table = self.context.storage.upstream_clients();
@@ -215,8 +213,8 @@ impl Logins {
         Ok(Some(LoginBeginning::Away(url)))
     }
 
-    /// Ends a login with the query of the redirect URI. A second visit gets the outcome of the first, for which it waits. The
-    /// caller runs it to its end, also if the browser goes away: the code of a response is good once.
+    /// Ends a login with the query of the redirect URI. A second visit waits for the outcome of the first and gets it
+    /// too. The caller runs it to its end, even if the browser goes away: the code of a response is good once.
     ///
     /// # Errors
     ///
@@ -244,7 +242,7 @@ impl Logins {
         outcome
     }
 
-    /// The outcome of the visit that came first.
+    /// The outcome of the first visit.
     async fn awaited(&self, request: ServerLogin<'_>, state: &Digest) -> Result<LoginOutcome, LoginProblem> {
         let ServerLogin { user, backend, browser, .. } = request;
         let table = self.context.storage.upstream_clients();
@@ -313,7 +311,7 @@ impl Logins {
         }
     }
 
-    /// The access that the user has while away.
+    /// The access that the user gets while away.
     async fn offline(&self, login: ServerLogin<'_>, server: &ProtectedServer) -> Result<OfflineAccess, UpstreamError> {
         let stored = StoredAccount::load(&self.context, (login.user, login.backend, server)).await?;
         let is_held = stored.is_some_and(|stored| stored.account.tokens.refreshable().is_some());
@@ -348,7 +346,7 @@ impl Logins {
         identity::client(&self.context, server, &found.server, scope).await
     }
 
-    /// True if the authorization server says that it does not know a client that it registered earlier.
+    /// True if the authorization server no longer knows a client that it registered earlier.
     async fn is_forgotten(&self, server: &ProtectedServer, open: &OpenAuthorization) -> bool {
         let Ok(http) = server.http(&self.context) else { return false };
         let refusal = http.refusal(&open.url, self.context.now()).await;
@@ -384,7 +382,7 @@ impl Logins {
         Ok(self.context.storage.upstream_clients().add_request(&row, &form).await?)
     }
 
-    /// The request that a response belongs to, which can be taken once, by the browser and user that began it.
+    /// The request that a response belongs to. It can be taken once, only by the browser and user that began it.
     async fn take(&self, request: ServerLogin<'_>, state: &Digest) -> Result<Option<StoredRequest>, LoginProblem> {
         let ServerLogin { user, backend, browser, .. } = request;
         let table = self.context.storage.upstream_clients();
@@ -396,7 +394,7 @@ impl Logins {
     }
 }
 
-/// The scopes to ask for: those of the operator, else those that the server names, with those that it has asked for since.
+/// The scopes to request: the operator's, else the server's, with any that it has asked for since.
 fn scope(server: &ProtectedServer, found: &Discovered, asked: Option<String>) -> Option<String> {
     let Some(asked) = asked else { return server.client.scope.clone().or_else(|| found.scope.clone()) };
     Some(found.server.with_offline_access(union(server.client.scope.as_deref(), Some(&asked))))

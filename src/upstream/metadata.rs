@@ -1,5 +1,5 @@
 //! The gateway's client id metadata documents (`UP-4`): one that signs its requests, one for authorization servers that
-//! know only public clients. Each server has its own, so that none reveals which others there are. Knows nothing of HTTP.
+//! know only public clients. Each server has its own, so that it does not reveal the other servers.
 
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ pub(super) fn is_signed(issuer: &str, client_id: &str) -> bool {
     name.is_some_and(|name| name.ends_with(SIGNED) && !name.ends_with(PUBLIC))
 }
 
-/// The document of this name, whether there is such a server or not.
+/// The document of this name, even if there is no such server.
 pub(super) fn document(issuer: &str, file: &str) -> Option<Value> {
     let (name, method) = match file.strip_suffix(PUBLIC) {
         Some(name) => (name, "none"),

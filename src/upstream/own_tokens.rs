@@ -1,5 +1,5 @@
-//! Tokens of the gateway itself at a server, by client credentials (`UP-11`). They are kept in memory: another is
-//! requested at any time. Knows nothing of users.
+//! Tokens of the gateway itself at a server, by client credentials (`UP-11`). They are kept in memory, since another
+//! can be requested at any time.
 
 use std::{future::Future, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::{
     oauth_client::{BearerChallenge, ClientIdentity, Discovered, LoginError, SavedTokens, TokenSource, discover},
 };
 
-/// Age up to which another token would be rejected too.
+/// A rejected token up to this age counts as just issued: another would be rejected too.
 const JUST_ISSUED: Duration = Duration::from_secs(5);
 
 struct OwnTokens {
@@ -18,7 +18,7 @@ struct OwnTokens {
     server: ProtectedServer,
 }
 
-/// Answers requests for the gateway's token at a server, until nobody needs one; `None` if it has no client credentials
+/// Answers requests for the gateway's token at a server, until none are needed; `None` without client credentials
 /// there.
 pub(super) fn keep(
     context: UpstreamContext,

@@ -1,5 +1,5 @@
-//! The authorization servers that servers have named within the last minute: the page that describes a login and the login
-//! itself ask for the same. Knows nothing of requests.
+//! The authorization servers that servers have named within the last minute: the page that describes a login, and the
+//! login itself, ask for the same.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::{
     support::Timestamp,
 };
 
-/// Time for which a server is not asked again.
+/// A server's answer is reused for this long.
 const LIFE: Duration = Duration::from_mins(1);
 
 /// A server and its settings.
 type DiscoveryTarget<'a> = (&'a Url, &'a AuthorizationSettings);
 
-/// What was found, at most one entry for each server.
+/// The discoveries, at most one per server.
 #[derive(Default)]
 pub(super) struct RecentDiscoveries(Mutex<Vec<Discovery>>);
 
@@ -33,7 +33,7 @@ struct Discovery {
 // === impl RecentDiscoveries ===
 
 impl RecentDiscoveries {
-    /// What the server, as it is configured now, has named.
+    /// The named servers, if the server is still configured the same way.
     pub(super) fn find(
         &self,
         (backend, target): (&BackendId, DiscoveryTarget<'_>),
@@ -57,7 +57,7 @@ impl RecentDiscoveries {
         self.0.lock().push(Discovery { backend: backend.clone(), server, settings, at, found });
     }
 
-    /// Forgets what it has named: it names another one.
+    /// Forgets what it named, since it names another one.
     pub(super) fn forget(&self, backend: &BackendId) {
         self.0.lock().retain(|one| one.backend != *backend);
     }

@@ -1,4 +1,4 @@
-//! The configured servers that ask for something first. Knows nothing of tokens.
+//! The configured servers that require a login or a secret.
 
 use std::collections::BTreeMap;
 
@@ -14,25 +14,21 @@ use crate::{
     support::Digest,
 };
 
-/// The servers.
 pub(super) struct ProtectedServers {
     servers: RwLock<BTreeMap<BackendId, ProtectedServer>>,
-    /// Counts the replacements.
     generation: watch::Sender<u64>,
 }
 
-/// A server at which each user logs in.
+/// A server where each user logs in.
 #[derive(Debug, Clone)]
 pub(super) struct ProtectedServer {
-    /// Its URL.
     pub(super) url: Url,
     /// Digest of its address.
     pub(super) digest: Digest,
-    /// Its transport.
     transport: HttpSpec,
     /// The gateway as its client.
     pub(super) client: OAuthClientSpec,
-    /// The reason why nobody can log in there, as it is configured.
+    /// The reason why no login works there, as configured.
     pub(super) fault: Option<&'static str>,
 }
 
@@ -48,7 +44,7 @@ impl ProtectedServers {
         self.generation.send_modify(|generation| *generation += 1);
     }
 
-    /// Notices replacements, the first time at once.
+    /// Reports replacements, the first time at once.
     pub(super) fn generations(&self) -> watch::Receiver<u64> {
         let mut generations = self.generation.subscribe();
         generations.mark_changed();
@@ -69,7 +65,7 @@ impl ProtectedServers {
 // === impl ProtectedServer ===
 
 impl ProtectedServer {
-    /// The client for requests to it and what it names.
+    /// The client for requests to it and to URLs it names.
     pub(super) fn http(&self, context: &UpstreamContext) -> Result<OAuthHttp, LoginError> {
         let HttpSpec { url, headers, network, .. } = &self.transport;
         let issuer = self.client.settings.issuer.as_deref();
@@ -77,7 +73,7 @@ impl ProtectedServer {
         context.http(url, self.client.network).of_server(transport)
     }
 
-    /// True if stored tokens are for it, as it is configured now.
+    /// True if stored tokens are for it as configured now.
     pub(super) fn takes(&self, row: &UpstreamTokenRow) -> bool {
         row.server == self.digest && fits(self.target(), &row.issuer, row.resource.as_deref())
     }
@@ -87,7 +83,7 @@ impl ProtectedServer {
         (&self.url, &self.client.settings)
     }
 
-    /// The server of this configuration; `None` if its users log in nowhere.
+    /// The server of this configuration; `None` if users do not log in there.
     pub(super) fn of(spec: &BackendSpec) -> Option<Self> {
         match &spec.auth {
             ServerAuth::User(client) => Self::with(spec, client),
@@ -95,7 +91,7 @@ impl ProtectedServer {
         }
     }
 
-    /// The server of this configuration, of which the gateway is this client.
+    /// The server of this configuration, with the gateway as this client.
     pub(super) fn with(spec: &BackendSpec, client: &OAuthClientSpec) -> Option<Self> {
         let http = spec.transport.http()?;
         let digest = spec.transport.server()?;

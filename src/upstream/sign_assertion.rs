@@ -1,4 +1,4 @@
-//! Signs claims in the gateway's name. Knows nothing of the claims.
+//! Signs claims in the gateway's name.
 
 use std::{fmt, sync::Arc};
 
@@ -15,12 +15,10 @@ type Sign = dyn Fn(&Value) -> Option<Secret> + Send + Sync;
 // === impl SignAssertion ===
 
 impl SignAssertion {
-    /// Signs by `sign`.
     pub fn new(sign: impl Fn(&Value) -> Option<Secret> + Send + Sync + 'static) -> Self {
         Self(Arc::new(sign))
     }
 
-    /// The signed claims.
     pub(super) fn sign(&self, claims: &Value) -> Option<Secret> {
         (self.0)(claims)
     }

@@ -1,5 +1,5 @@
-//! The opaque part of the address of a connect page (`UP-7`): it names, sealed, the user that it is for and what to ask
-//! for. It opens nothing by itself: whoever visits the page logs in. Nothing is stored for it.
+//! The opaque part of the address of a connect page (`UP-7`): it names, sealed, its user and the scopes to request. It
+//! grants nothing by itself: visitors of the page must log in. Nothing is stored for it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     storage::StorageError,
 };
 
-/// Time for which an address can be visited.
+/// An address can be visited for this long.
 const LIFE: Duration = Duration::from_hours(1);
 
 /// Content of a ticket.
@@ -22,7 +22,7 @@ struct Ticket {
     expires: i64,
 }
 
-/// A ticket that cannot be used.
+/// Why a ticket cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TicketRefusal {
     /// It is for another user.
@@ -31,7 +31,7 @@ pub enum TicketRefusal {
     Lapsed,
 }
 
-/// The address of the page on which `user` connects a server, with these scopes.
+/// The address of the page where `user` connects a server, with these scopes.
 #[expect(clippy::expect_used, reason = "neither can fail for a ticket")]
 pub(super) fn address(context: &UpstreamContext, user: &UserId, backend: &BackendId, scope: Option<String>) -> String {
     let page = format!("{}/connect/{backend}", context.issuer);
@@ -41,7 +41,7 @@ pub(super) fn address(context: &UpstreamContext, user: &UserId, backend: &Backen
     format!("{page}?t={}", sealed.expect("far below the 256 GiB of the cipher"))
 }
 
-/// The scopes of a ticket for this user and server. One for an earlier user of this name has lapsed.
+/// The scopes of a ticket for this user and server. A ticket for an earlier user of this name has expired.
 pub(super) async fn read(
     context: &UpstreamContext,
     user: &UserId,

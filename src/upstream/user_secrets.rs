@@ -1,5 +1,4 @@
-//! The secrets that users enter for servers: which servers need which, and the values, sealed in the vault. Knows nothing
-//! of pages and of processes.
+//! The secrets that users enter for servers: which servers need which, and the values, sealed in the vault.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,18 +24,17 @@ use crate::{
 #[derive(Clone)]
 pub struct UserSecrets {
     context: UpstreamContext,
-    /// The names that each server needs; servers that need none are not there.
+    /// The names that each server needs; servers that need none are left out.
     needed: Arc<RwLock<BTreeMap<BackendId, BTreeSet<SecretName>>>>,
 }
 
 /// A secret as its user sees it: never its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretView {
-    /// Its name.
     pub name: SecretName,
     /// The servers that need it.
     pub servers: Vec<BackendId>,
-    /// The time at which it was entered, if it was.
+    /// Time of its entry, if it was entered.
     pub entered: Option<Timestamp>,
 }
 
@@ -51,7 +49,7 @@ impl UserSecrets {
         *self.needed.write() = needed(specs);
     }
 
-    /// The secrets that servers need of this user, and those that it has entered, by name.
+    /// The secrets that servers need from this user, and the secrets the user has entered, by name.
     ///
     /// # Errors
     ///
@@ -91,8 +89,8 @@ impl UserSecrets {
         self.needed.read().contains_key(backend)
     }
 
-    /// Stores a secret of the user in place of an earlier one. What runs with that one is started anew. The same value again
-    /// changes nothing, also if both come at once, as from a button that is pressed twice.
+    /// Stores a secret of the user in place of an earlier one, and restarts connections that use it. The same value
+    /// again changes nothing, even if both come at once, as when a button is pressed twice.
     ///
     /// # Errors
     ///
@@ -102,7 +100,7 @@ impl UserSecrets {
         loop {
             let earlier = table.lookup(user, name).await?;
             if let Some(earlier) = &earlier {
-                // one that does not open is replaced
+                // a value that does not open is replaced
                 let opened = self.context.vault.open(place(user, &field), earlier).await;
                 if opened.is_ok_and(|opened| Digest::sha256(&*opened) == value.digest()) {
                     return Ok(());
@@ -118,7 +116,7 @@ impl UserSecrets {
         Ok(())
     }
 
-    /// Deletes a secret of the user, and ends what runs with it. Returns false if there is none.
+    /// Deletes a secret of the user, and ends connections that use it. Returns false if there is none.
     ///
     /// # Errors
     ///
@@ -131,7 +129,7 @@ impl UserSecrets {
         Ok(is_deleted)
     }
 
-    /// Ends what runs with secrets that were deleted, by whatever deleted them.
+    /// Ends connections with deleted secrets, including deletions by other processes.
     pub(super) async fn look(&self) -> Result<(), UpstreamError> {
         for (user, name) in self.context.storage.for_rounds().user_secrets().take_ended().await? {
             self.announce(&user, &name);

@@ -1,6 +1,5 @@
-//! The end of tokens (`UP-10`): those of servers and users that are gone are deleted, and deleted ones are revoked at their
-//! authorization server, best effort. Secrets of users that are gone end too. Deletions by other processes are noticed.
-//! Knows nothing of logins.
+//! The end of tokens (`UP-10`): tokens of removed servers and users are deleted, and deleted tokens are revoked at
+//! their authorization server, best effort. Secrets of removed users end too. Deletions by other processes are noticed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,20 +12,21 @@ use super::{
 };
 use crate::{audit::ServerEvent, model::AccessEffect, storage::WithdrawnTokenRow, support::Timestamp};
 
-/// Interval between two looks.
+/// Interval between two checks.
 const POLL: Duration = Duration::from_millis(500);
-/// Looks between two further attempts to revoke, and between two searches for users without keys: 10 seconds.
+/// Number of checks between two further attempts to revoke, and between two searches for users without keys: 10
+/// seconds.
 const RARELY: u64 = 20;
-/// Looks between two searches for users without keys that miss nothing: an hour.
+/// Number of checks between two complete searches for users without keys: an hour.
 const FULLY: u64 = RARELY * 360;
-/// Time by which a search looks further back than the one before it: clocks differ, a login may still be under way, and
-/// tokens are revoked several times before they are given up.
+/// A search looks this much further back than the one before it: clocks differ, a login may still be in progress, and a
+/// failed revocation of tokens is tried again several times.
 const OVERLAP: Duration = Duration::from_mins(10);
 
-/// Before everything that is stored.
+/// Before anything that is stored.
 const EVER: Timestamp = Timestamp::from_millis(i64::MIN);
 
-/// Looks after tokens that end.
+/// Handles the end of tokens.
 pub(super) struct Withdrawal {
     context: UpstreamContext,
     servers: Arc<ProtectedServers>,
@@ -51,7 +51,7 @@ impl Withdrawal {
             let (since, now) = (round.is_multiple_of(RARELY).then_some(since), self.context.now());
             let are_replaced = servers.has_changed().unwrap_or(false);
             servers.mark_unchanged();
-            // much that ends at once takes its time
+            // many ends at once take a while
             match cancel.run_until_cancelled(self.round(are_replaced, since)).await {
                 None => return,
                 Some(Ok(())) => searched = since.map_or(searched, |_| Some(now)),
@@ -75,7 +75,7 @@ impl Withdrawal {
         Ok(self.context.storage.upstream_tokens().retain(&self.servers.all()).await?)
     }
 
-    /// Looks after what ended; if given a time, also after users whose last key has ended since then.
+    /// Handles everything that has ended; if given a time, also users whose last key has ended since then.
     async fn look(&self, since: Option<Timestamp>) -> Result<(), UpstreamError> {
         let storage = self.context.storage.for_rounds();
         let is_rare = since.is_some();
@@ -114,7 +114,7 @@ impl Withdrawal {
                 tracing::info!(%error, server = %row.backend, "tokens of a user were not revoked; tried again");
                 Ok(table.count_attempt(row.id).await?)
             }
-            // they cannot be read, and never will be
+            // unreadable, and will always be
             Err(UpstreamError::Vault(error)) => {
                 tracing::warn!(%error, server = %row.backend, "tokens of a user cannot be revoked");
                 Ok(table.delete_withdrawn(row.id).await?)
@@ -127,7 +127,7 @@ impl Withdrawal {
         let AccountTokens { source, client, tokens, server: (server, network) } =
             AccountTokens::withdrawn(&self.context, row).await?;
         let proven = assertion::authenticated(&self.context, &client, &source)?;
-        // with the transport of the server, if that is still there
+        // with the transport of the server, if it still exists
         let present = self.servers.find(&row.backend).filter(|present| present.url == server);
         let http = match present {
             Some(present) => present.http(&self.context)?,

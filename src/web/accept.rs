@@ -5,9 +5,7 @@ use http::{HeaderMap, header};
 /// Format of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ErrorFormat {
-    /// A page.
     Page,
-    /// A JSON object.
     Json,
 }
 
@@ -17,7 +15,7 @@ pub(super) fn preferred(headers: &HeaderMap) -> ErrorFormat {
     let weight = |kinds: &[&str]| {
         lines.iter().flat_map(|line| line.split(',')).map(|range| weight_of(range, kinds)).max().unwrap_or(0)
     };
-    // a wildcard prefers neither; of two that weigh the same the first counts: browsers name HTML first
+    // a wildcard prefers neither; on equal weights the first counts, since browsers name HTML first
     let (json, html) = (weight(&["application/json"]), weight(&["text/html", "text/*"]));
     let first = lines.first().and_then(|line| line.split([',', ';']).next()).unwrap_or_default();
     let names_json_first = json > 0 && first.trim().eq_ignore_ascii_case("application/json");

@@ -1,5 +1,5 @@
 //! The account page: grants, clients, backends, and revocation (`OA-132`). Keys may share a user: each key sees and
-//! ends only what allows no more than itself.
+//! ends only grants that allow no more than the key.
 
 use std::{cmp::Reverse, sync::Arc, time::Duration};
 
@@ -32,7 +32,7 @@ use crate::{
     support::Timestamp,
 };
 
-/// Lines of a server's output that are shown.
+/// Number of a server's output lines to show.
 const SHOWN_LINES: usize = 10;
 
 /// Result of an action, shown once on the next page.
@@ -52,7 +52,7 @@ pub(super) struct AccountQuery {
     done: Option<AccountNotice>,
 }
 
-/// Form of the button beside a grant.
+/// Form of the revoke button of a grant.
 #[derive(Deserialize)]
 pub(super) struct RevokeForm {
     #[serde(default)]
@@ -74,7 +74,7 @@ pub(super) async fn show(
     let now = state.clock.now();
     let status = (state.status)(ListedClients::Of(&holder.user));
     let mut grants = state.oauth.grants().within(&holder).await?;
-    // the most recent first
+    // most recent first
     grants.sort_by_key(|view| Reverse(view.grant.last_used.unwrap_or(view.grant.created)));
     let own = |client: &&SessionStatus| covers(&holder, client);
     let page = pages::AccountPage {
@@ -94,7 +94,7 @@ pub(super) async fn show(
     Ok(PageResponse(StatusCode::OK, page).into_response())
 }
 
-/// The rights of the key, since when it has them, and whom they are from.
+/// The rights of the key, since when it has them, and their source.
 fn rights(key: &ApiKey, groups: &Groups, now: Timestamp) -> pages::RightsItem {
     let KeyHistory { given_by, changed, changed_by } = &key.history;
     let changed = changed.map(|changed| {
@@ -111,7 +111,7 @@ fn rights(key: &ApiKey, groups: &Groups, now: Timestamp) -> pages::RightsItem {
     }
 }
 
-/// The name of the provider at which the holder logs in.
+/// The name of the provider where the holder logs in.
 fn provider<'a>(state: &'a WebState, holder: &'a KeyHolder) -> Option<&'a str> {
     let KeyKind::Account(KeyAccount::Provider { issuer, .. }) = &holder.kind else { return None };
     Some(state.providers.of_issuer(issuer).map_or(issuer, |spec| &spec.label))
@@ -153,15 +153,15 @@ pub(super) async fn revoke_all(
     Ok(login::to_start(&state))
 }
 
-/// The holder of the login, for a form of the account page; `None` if the form is from before a login, or nobody is logged in any
-/// more: it leads to the page again.
+/// The holder of the login, for a form of the account page. `None` if the form is older than the login, or the visitor
+/// has logged out: it leads to the page again.
 pub(super) async fn holder_of(visitor: &Visitor, token: &str) -> Result<Option<KeyHolder>, Problem> {
     let shown = visitor.shown(Purpose::Account, token)?;
     let holder = visitor.holder().await?;
     Ok(holder.filter(|_| shown.is_current))
 }
 
-/// Backends and groups that this key opens, with the states of the backends, and their number in each state.
+/// Backends and groups that this key opens, with the states of the backends, and the number in each state.
 pub(super) fn backends(state: &WebState, status: &Status, holder: &KeyHolder) -> pages::BackendList {
     let (subject, groups) = (holder.subject(), state.oauth.settings().backends.groups());
     let seen = |backend| verdict(subject, AccessPlace::Anywhere(&groups), backend);
@@ -180,7 +180,7 @@ pub(super) fn backends(state: &WebState, status: &Status, holder: &KeyHolder) ->
     }
 }
 
-/// The first group that a key opens which does not open the merged endpoint.
+/// The first group that the key opens, if the key does not open the merged endpoint.
 pub(super) fn only_group<'a>(state: &WebState, status: &'a Status, holder: &KeyHolder) -> Option<&'a GroupStatus> {
     let opens = |target: &Target| state.oauth.settings().backends.verdict(holder.subject(), target, None).is_open();
     let is_open = |group: &&GroupStatus| BackendId::parse(&group.id).is_ok_and(|id| opens(&Target::Backend(id)));
@@ -191,7 +191,7 @@ fn verdict(subject: AccessSubject<'_>, place: AccessPlace<'_>, server: &str) -> 
     BackendId::parse(server).map_or(StateVerdict::Hidden, |server| subject.state(place, &server))
 }
 
-/// A group with those of its servers that this subject sees there; `None` if it sees none.
+/// A group with the servers of it that this subject sees there; `None` if there are none.
 fn group_item(group: &GroupStatus, subject: AccessSubject<'_>) -> Option<pages::GroupItem> {
     let id = BackendId::parse(&group.id).ok()?;
     let is_seen = |server: &&String| verdict(subject, AccessPlace::Group(&id), server) != StateVerdict::Hidden;

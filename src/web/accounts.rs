@@ -1,4 +1,4 @@
-//! What servers ask of each user, as pages show it: accounts there, and secrets. Knows nothing of logins and values.
+//! What servers need from each user, as pages show it: accounts there, and secrets.
 
 use super::{opened_servers::OpenedServers, pages, problem::Problem, state::WebState, texts};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     upstream::{ConnectionView, SecretView, UpstreamError},
 };
 
-/// True if the holder sees the server, at its own endpoint or at that of a group. To anybody else the server is as unknown as one
+/// True if the holder sees the server, at its own endpoint or at a group's. For others it looks the same as a server
 /// that does not exist.
 pub(super) fn sees(state: &WebState, holder: &KeyHolder, server: &BackendId) -> bool {
     sees_among(&state.oauth.settings().backends.groups(), holder, server)
@@ -17,13 +17,13 @@ fn sees_among(groups: &Groups, holder: &KeyHolder, server: &BackendId) -> bool {
     holder.subject().server(AccessPlace::Anywhere(groups), server).is_visible()
 }
 
-/// The servers at which the user logs in, of those that the holder sees.
+/// The servers where the user logs in, among the ones the holder sees.
 pub(super) async fn of_holder(state: &WebState, holder: &KeyHolder) -> Result<Vec<pages::AccountItem>, Problem> {
     let groups = state.oauth.settings().backends.groups();
     among(state, holder, |server| sees_among(&groups, holder, server)).await
 }
 
-/// The servers at which the user logs in, of those that are seen.
+/// The servers where the user logs in, among the visible ones.
 async fn among(
     state: &WebState,
     holder: &KeyHolder,
@@ -41,8 +41,8 @@ async fn among(
     Ok(own.map(item).collect())
 }
 
-/// The servers that a grant would open and at which the user logs in or needs secrets: one that lacks something counts as not
-/// connected.
+/// The servers that a grant would open and where the user logs in or needs secrets. A server that lacks anything counts
+/// as not connected.
 pub(super) async fn of_grant(
     state: &WebState,
     holder: &KeyHolder,
@@ -73,7 +73,7 @@ pub(super) async fn secrets(state: &WebState, holder: &KeyHolder) -> Result<Vec<
     Ok(all.into_iter().filter_map(|view| within(view, holder, &groups)).collect())
 }
 
-/// The secret with the servers that the holder sees; `None` if it sees none of its servers.
+/// The secret with the servers that the holder sees; `None` if the holder sees none of them.
 fn within(view: SecretView, holder: &KeyHolder, groups: &Groups) -> Option<SecretView> {
     let is_unused = view.servers.is_empty();
     let servers: Vec<_> = view.servers.into_iter().filter(|server| sees_among(groups, holder, server)).collect();

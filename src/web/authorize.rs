@@ -1,5 +1,5 @@
 //! The authorization endpoint for people: login, decision, and redirect to the app. `oauth` checks the request; this
-//! file has HTML and redirects.
+//! file handles HTML and redirects.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ use crate::{
     support::Secret,
 };
 
-/// Time for which a person reads that access was denied, before the browser goes on to the app.
+/// A person can read the denial for this long before the browser goes on to the app.
 const TOLD_AFTER: Duration = Duration::from_secs(3);
 /// Form of the login and consent pages. A missing field counts as empty.
 #[derive(Deserialize)]
@@ -46,7 +46,6 @@ pub(super) struct DecisionForm {
     key: Option<Secret>,
 }
 
-/// Button that was pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Decision {
@@ -173,14 +172,14 @@ async fn log_in(
     }
 }
 
-/// Leads to the decision about a request for which somebody has just logged in.
+/// Leads a visitor who has just logged in to the decision about a request.
 pub(super) async fn logged_in(
     state: &WebState,
     visitor: &mut Visitor,
     (transaction, holder): (&Transaction, &KeyHolder),
 ) -> Result<Response, Problem> {
     match state.oauth.authorization().keep(transaction, &visitor.browser().await?, holder).await? {
-        // one that is spent was decided, or is another person's, which that page says
+        // a spent request was decided, or is another person's: that page explains it
         StoreOutcome::Waiting | StoreOutcome::Spent => Ok(to_consent(state, &transaction.id)),
         StoreOutcome::Refused(redirect) => redirect_to_app(state, &redirect),
     }
@@ -191,7 +190,7 @@ fn to_consent(state: &WebState, id: &TransactionId) -> Response {
     axum::response::Redirect::to(&format!("{}/oauth/consent/{id}", state.settings.base())).into_response()
 }
 
-/// The next page for a valid request: consent if somebody is logged in, as recently as the app wants (`OA-77`), else
+/// The next page for a valid request: consent for a visitor who logged in as recently as the app wants (`OA-77`), else
 /// login.
 async fn proceed(state: &WebState, visitor: &mut Visitor, transaction: &Transaction) -> Result<Response, Problem> {
     let holder = if transaction.chooses { None } else { visitor.holder_for(transaction.login).await? };
@@ -207,8 +206,8 @@ async fn proceed(state: &WebState, visitor: &mut Visitor, transaction: &Transact
     }
 }
 
-/// The consent page of a pending request; without it, the way back to an app for which the operator vouches (`OA-71`).
-/// A pending request implies that the person logged in for it (`OA-77`).
+/// The consent page of a pending request; or a redirect back to an app that the operator vouches for (`OA-71`). A
+/// pending request implies that the person logged in for it (`OA-77`).
 async fn ask(state: &WebState, visitor: &mut Visitor, id: &TransactionId) -> Result<Response, Problem> {
     let browser = visitor.browser().await?;
     let pending = match state.oauth.authorization().look_up(id, &browser).await? {
@@ -262,7 +261,7 @@ async fn login_page<'a>(
     Ok(pages::LoginPage { layout, token, alert: None, request, connect: None, device: None, providers })
 }
 
-/// Tells the person that nothing was given, and lets the browser tell the app after a moment (`OA-75`).
+/// Tells the person that access was denied, and redirects to the app after a moment (`OA-75`).
 fn tell_denial(state: &WebState, client: &str, redirect: &oauth::Redirect) -> Result<Response, Problem> {
     let layout = pages::Layout::new(&state.settings);
     let host = match &redirect.trust {
@@ -279,7 +278,7 @@ fn tell_denial(state: &WebState, client: &str, redirect: &oauth::Redirect) -> Re
     Ok(answer)
 }
 
-/// Redirects the browser to the app, automatically or, with an error, by a link (`OA-74`, `OA-75`).
+/// Redirects the browser to the app, automatically or, for an error, by a link (`OA-74`, `OA-75`).
 fn redirect_to_app(state: &WebState, redirect: &oauth::Redirect) -> Result<Response, Problem> {
     match &redirect.trust {
         Trust::Automatic if oauth::redirect_uri::RedirectUri::stored(&redirect.location).is_of_app() => {
@@ -299,7 +298,8 @@ fn redirect_to_app(state: &WebState, redirect: &oauth::Redirect) -> Result<Respo
     }
 }
 
-/// A page that opens an app by its own scheme: browsers show nothing where a redirect leads to an app, and keep the page before it.
+/// A page that opens an app by its own scheme: after a redirect to an app, browsers would show nothing and keep the
+/// previous page.
 fn open_app(state: &WebState, location: &str) -> Result<Response, Problem> {
     let scheme = location.split_inclusive(':').next().unwrap_or_default();
     let page = pages::OpenedPage { layout: pages::Layout::new(&state.settings), scheme, location };

@@ -1,5 +1,5 @@
-//! Accounts of login providers between two logins (`UP-14`, `UP-31`): a provider that gave a refresh token is asked whether it still
-//! vouches for the person, and an account that nobody has confirmed for too long ends. Knows nothing of tokens.
+//! Accounts of login providers between two logins (`UP-14`, `UP-31`): the gateway asks a provider that gave a refresh
+//! token whether it still vouches for the person, and ends accounts unconfirmed for too long.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,19 +14,19 @@ use crate::{
     storage::BoundLogin,
 };
 
-/// Time until a provider that did not answer is asked again.
+/// Delay before asking a silent provider again.
 const AGAIN: Duration = Duration::from_mins(5);
-/// Interval between look-ups of logins that are due.
+/// Interval between look-ups of due logins.
 const ROUND: Duration = Duration::from_secs(15);
 /// Maximum number of logins in a round, and of questions at once.
 const BATCH: u32 = 64;
 const AT_ONCE: usize = 8;
-/// Trust in an issuer that is no provider any more.
+/// Trust in an issuer that is no longer a provider.
 const FORMER_TRUST: Duration = Duration::from_hours(7 * 24);
 
 impl WebState {
-    /// Asks providers about the logins that are due, and ends accounts that are not confirmed, until `cancel`. Run it on the app's
-    /// task tracker.
+    /// Asks providers about due logins, and ends unconfirmed accounts, until `cancel`. Run it on the app's task
+    /// tracker.
     pub async fn keep_logins_confirmed(self, cancel: CancellationToken) {
         let mut former: Option<Vec<String>> = None;
         let mut timer = tokio::time::interval(ROUND);
@@ -45,8 +45,8 @@ impl WebState {
         }
     }
 
-    /// Ends the apps of accounts of the providers, and of these further issuers, that were not confirmed for as long as each is
-    /// trusted. Returns the number of the accounts.
+    /// Ends the apps of accounts that were not confirmed for as long as their issuer is trusted: the providers, and
+    /// these further issuers. Returns the number of the accounts.
     pub async fn end_unconfirmed(&self, issuers: &[String]) -> Result<usize, OAuthError> {
         let mut trust: BTreeMap<&str, Duration> = issuers.iter().map(|issuer| (&**issuer, FORMER_TRUST)).collect();
         trust.extend(self.providers.specs().map(|spec| (&*spec.issuer, spec.trust)));
@@ -70,7 +70,7 @@ impl WebState {
         Ok(ended)
     }
 
-    /// Asks about one login. Returns true if it ended. A provider that cannot be asked ends nothing.
+    /// Asks about one login. Returns true if it ended. If the provider cannot be asked, the login stays.
     async fn renew(&self, login: &BoundLogin) -> Result<bool, OAuthError> {
         let (logins, keys) = (self.storage.provider_logins(), self.oauth.keys());
         let Some(KeyKind::Account(KeyAccount::Provider { issuer, subject })) =
@@ -88,7 +88,7 @@ impl WebState {
                 keys.log_out_account(&login.key, &issuer).await?;
                 Ok(true)
             }
-            // a newer login has taken its place
+            // a newer login has replaced it
             Ok(Renewal::Ended) => Ok(false),
             Err(error) => {
                 tracing::warn!(key = %login.key, issuer, %error, "a provider does not say whether it knows a person still; it is asked again in 5 min");
@@ -97,9 +97,9 @@ impl WebState {
         }
     }
 
-    /// Notes that the provider vouches for a person, with the rights of what it says. An answer that leaves out a claim by which
-    /// rights are given confirms nothing, since the person may have lost them: `trust` decides. Returns true if nothing lets the
-    /// person in any more.
+    /// Notes that the provider vouches for a person, with the rights from its answer. An answer without a claim that
+    /// rights depend on confirms nothing, since the person may have lost them: `trust` decides. Returns true if nothing
+    /// lets the person in any more.
     async fn confirm(
         &self,
         login: &BoundLogin,

@@ -1,5 +1,5 @@
-//! The cookie that has the next login at a provider begin with a choice of accounts (`UP-20`): after a refusal and after a logout here,
-//! since the provider's session would bring the same person back. Knows nothing of providers.
+//! The cookie that makes the next login at a provider begin with a choice of accounts (`UP-20`): after a refusal and
+//! after a logout here, since the provider's session would bring the same person back.
 
 use http::{HeaderMap, HeaderValue, header};
 use tower_sessions::cookie::{Cookie, SameSite, time::Duration};
@@ -13,7 +13,7 @@ pub(super) fn is_due(headers: &HeaderMap, settings: &WebSettings) -> bool {
     lines.flat_map(Cookie::split_parse).flatten().any(|cookie| cookie.name() == name && !cookie.value().is_empty())
 }
 
-/// The header that sets the cookie, until the browser ends, or removes it.
+/// The header that sets the cookie for the browser session, or removes it.
 pub(super) fn cookie(settings: &WebSettings, is_due: bool) -> HeaderValue {
     let cookie = Cookie::build((name(settings), if is_due { "1" } else { "" }))
         .path("/")

@@ -1,5 +1,6 @@
-//! The connect page of a server: what it needs of a user one after the other, secrets first, then the user's consent to a
-//! login at its authorization server, and the end of that login (`UP-6`, `UP-7`). `upstream` makes the login; this file has HTML and redirects.
+//! The connect page of a server: what the server needs of a user, one thing after the other, secrets first, then the
+//! user's consent to a login at its authorization server, and the end of that login (`UP-6`, `UP-7`). `upstream` makes
+//! the login; this file handles HTML and redirects.
 
 use std::sync::Arc;
 
@@ -40,7 +41,6 @@ pub(super) struct ConnectForm {
     decision: Option<ConnectDecision>,
 }
 
-/// Button that was pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum ConnectDecision {
@@ -48,7 +48,7 @@ enum ConnectDecision {
     Cancel,
 }
 
-/// Form of the button beside a connected account.
+/// Form of the disconnect button of an account.
 #[derive(Deserialize)]
 pub(super) struct DisconnectForm {
     #[serde(default)]
@@ -64,7 +64,7 @@ struct Connecting {
     address: ConnectAddress,
 }
 
-/// `GET /connect/{backend}`: what the login is for, before anything is stored or anybody is asked.
+/// `GET /connect/{backend}`: explains the login before anything is stored or requested.
 pub(super) async fn show(
     extract::State(state): extract::State<Arc<WebState>>,
     mut visitor: Visitor,
@@ -183,17 +183,17 @@ pub(super) async fn disconnect(
     if !accounts::sees(&state, &holder, &backend) {
         return Err(Problem::not_found());
     }
-    // pressed twice, it is disconnected all the same
+    // pressed twice: it is disconnected either way
     state.upstream.connections().disconnect(&holder.user, &backend).await?;
     Ok(Redirect::to(&format!("{}/account?done=account-disconnected", state.settings.base())).into_response())
 }
 
-/// The page that says that a server has what it needs: another address, so that a reload repeats nothing.
+/// The page confirming that a server has everything it needs. It has its own address, so that a reload repeats nothing.
 fn to_done(state: &WebState, backend: &BackendId) -> Response {
     Redirect::to(&format!("{}/connect/{backend}/done", state.settings.base())).into_response()
 }
 
-/// The page to go on with.
+/// The page that follows.
 fn go_on(state: &WebState, consent: Option<&TransactionId>) -> Redirect {
     let base = state.settings.base();
     match consent {
@@ -205,7 +205,7 @@ fn go_on(state: &WebState, consent: Option<&TransactionId>) -> Redirect {
 // === impl Connecting ===
 
 impl Connecting {
-    /// The person who is logged in; `None` if nobody is.
+    /// The logged-in person; `None` for other visitors.
     async fn of(state: &WebState, visitor: &mut Visitor, address: ConnectAddress) -> Result<Option<Self>, Problem> {
         let Some(holder) = visitor.holder().await? else { return Ok(None) };
         if !accounts::sees(state, &holder, &address.backend) {

@@ -1,5 +1,4 @@
-//! The address of a connect page: what follows its path, checked, so that a login can lead back to it and nowhere else.
-//! Knows nothing of what the parts mean.
+//! The address of a connect page: the checked rest of its path, so that a login can lead back to it and nowhere else.
 
 use url::form_urlencoded;
 
@@ -11,19 +10,17 @@ const MAX_TICKET: usize = 2_048;
 /// The address of a connect page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ConnectAddress {
-    /// The server.
     pub(super) backend: BackendId,
     /// The opaque part, `t`.
     pub(super) ticket: Option<String>,
-    /// The authorization request of an app to go on with, `consent`.
+    /// The authorization request of an app to continue with, `consent`.
     pub(super) consent: Option<TransactionId>,
 }
 
 // === impl ConnectAddress ===
 
 impl ConnectAddress {
-    /// Reads the name and the query of an address; `None` if it is no name of a server. Parts of another form are left
-    /// out.
+    /// Reads the name and the query of an address; `None` if the name is not a server's. Malformed parts are left out.
     pub(super) fn read(backend: &str, query: &str) -> Option<Self> {
         let backend = BackendId::parse(backend).ok()?;
         let mut address = Self { backend, ticket: None, consent: None };
@@ -37,13 +34,12 @@ impl ConnectAddress {
         Some(address)
     }
 
-    /// Reads the text that [`ConnectAddress::text`] makes.
+    /// Reads the text made by [`ConnectAddress::text`].
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (backend, query) = text.split_once('?').unwrap_or((text, ""));
         Self::read(backend, query)
     }
 
-    /// Name and query.
     pub(super) fn text(&self) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         if let Some(ticket) = &self.ticket {

@@ -1,4 +1,4 @@
-//! What is shown of an authorization request that was decided before, or that is another person's. Knows nothing of forms.
+//! The page for an authorization request that was already decided, or that is another person's.
 
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::oauth::{DecidedRequest, TransactionId};
 
-/// The page that says what was decided and when, with a link to the app that carries nothing.
+/// The page that shows what was decided and when, with a plain link to the app.
 pub(super) fn page(state: &WebState, request: &DecidedRequest) -> Response {
     let page = pages::DecidedPage {
         layout: pages::Layout::new(&state.settings),
@@ -24,7 +24,7 @@ pub(super) fn page(state: &WebState, request: &DecidedRequest) -> Response {
     PageResponse(StatusCode::OK, page).into_response()
 }
 
-/// The page for a person who is logged in while a request is another person's; `None` if it is not.
+/// The page for a logged-in person at another person's request; `None` if the request is theirs.
 pub(super) async fn of_another(
     state: &WebState,
     visitor: &Visitor,

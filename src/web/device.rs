@@ -1,5 +1,5 @@
-//! The pages of the device grant (RFC 8628 3.3; `OA-146`): entry of the code, decision. `oauth` knows the devices; this file
-//! has HTML and redirects.
+//! The pages of the device grant (RFC 8628 3.3; `OA-146`): entry of the code, decision. `oauth` keeps the devices; this
+//! file handles HTML and redirects.
 
 use std::sync::Arc;
 
@@ -36,14 +36,14 @@ pub(super) struct CodeQuery {
     user_code: String,
 }
 
-/// Query of the page of a decision.
+/// Query of the decision page.
 #[derive(Deserialize)]
 pub(super) struct DecisionQuery {
     user_code: String,
     token: String,
 }
 
-/// Form of the page on which the code is entered. A missing field counts as empty.
+/// Form for entering the code. A missing field counts as empty.
 #[derive(Deserialize)]
 pub(super) struct CodeForm {
     #[serde(default)]
@@ -62,7 +62,6 @@ pub(super) struct DeviceDecisionForm {
     decision: Option<DeviceDecision>,
 }
 
-/// Button that was pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum DeviceDecision {
@@ -70,7 +69,7 @@ enum DeviceDecision {
     Deny,
 }
 
-/// `GET /device`: after a login the page on which the code is entered. A code in the URL fills the field and is not tried
+/// `GET /device`: after a login, the page for entering the code. A code in the URL fills the field and is not tried
 /// before the person sends it (RFC 8628 3.3.1).
 pub(super) async fn show(
     extract::State(state): extract::State<Arc<WebState>>,
@@ -86,8 +85,8 @@ pub(super) async fn show(
     Ok(PageResponse(StatusCode::OK, page).into_response())
 }
 
-/// `POST /device`: leads to the consent page of the device with this code. Each page that is no refusal has an address of its
-/// own, so that *Back* and a reload show it again and send nothing.
+/// `POST /device`: leads to the consent page of the device with this code. Each page except a refusal has an address of
+/// its own, so that *Back* and a reload show it again and send nothing.
 pub(super) async fn enter(
     extract::State(state): extract::State<Arc<WebState>>,
     mut visitor: Visitor,
@@ -106,8 +105,8 @@ pub(super) async fn enter(
     Ok(to_decision(&state, &code, &token))
 }
 
-/// `GET /device/decision`: the consent page of a device, and what was decided with its form. The token of that form is in the
-/// address, so that no link of another site leads here.
+/// `GET /device/decision`: the consent page of a device, or its outcome. The token of the form is in the address, so
+/// that links of other sites cannot lead here.
 pub(super) async fn show_decision(
     extract::State(state): extract::State<Arc<WebState>>,
     mut visitor: Visitor,
@@ -154,7 +153,7 @@ pub(super) async fn decide(
 ) -> Result<Response, Problem> {
     let shown = visitor.shown(Purpose::Device(&form.user_code), &form.token)?;
     if !shown.is_current {
-        // from before a login: it approves nothing, and the code is entered again
+        // from before a login: approves nothing, and the code is entered again
         return Ok(login::to_device(&state, &form.user_code));
     }
     let holder = visitor.holder().await?.ok_or_else(Problem::logged_out)?;
@@ -175,7 +174,7 @@ pub(super) async fn decide(
     }
 }
 
-/// The redirect to the page of a form: what it asks, or what was decided with it.
+/// The redirect to the page of a form: the question, or its outcome.
 fn to_decision(state: &WebState, code: &str, token: &str) -> Response {
     let query = form_urlencoded::Serializer::new(String::new())
         .append_pair("user_code", code)
@@ -210,7 +209,7 @@ async fn entry_page(
     Ok(PageResponse(StatusCode::OK, page).into_response())
 }
 
-/// The page on which a code is entered once more, with the reason.
+/// The page for entering a code again, with the reason.
 async fn refused(
     state: &WebState,
     visitor: &mut Visitor,

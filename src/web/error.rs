@@ -1,4 +1,4 @@
-//! Turns problems into pages, or into JSON for programs that ask for it (`OA-76`). Knows nothing of their causes.
+//! Turns problems into pages, or into JSON for programs that ask for it (`OA-76`).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! CSRF tokens (`OA-72`): bound to the visit of a browser and to a purpose. Knows nothing of HTTP.
+//! CSRF tokens (`OA-72`): bound to the visit of a browser and to a purpose.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use crate::support::Random;
 
 /// CSRF state of one visit: a secret.
 ///
-/// Tokens are derived and not stored, so that two tabs that load at once do not lose each other's. What a form does is done once
-/// because the first decision about a request counts (`OA-150`), not because its token is used up.
+/// Tokens are derived and not stored, so that two tabs loading at once do not invalidate each other's. A form takes
+/// effect only once because the first decision about a request counts (`OA-150`), not because its token is used up.
 pub(super) struct Forms {
     secret: String,
 }
@@ -23,13 +23,12 @@ pub(super) enum Purpose<'a> {
     Transaction(&'a str),
     /// The login page on its own.
     Login,
-    /// The account page.
     Account,
     /// The connect page at this address.
     Connect(&'a str),
     /// A secret for the server of the connect page at this address.
     Secret(&'a str),
-    /// The page on which the code of a device is entered.
+    /// The page for entering the code of a device.
     DeviceCode,
     /// The decision about the device with this code.
     Device(&'a str),

@@ -1,7 +1,8 @@
-//! The page of an invitation (`OA-155`). `oauth` decides about links; this file has HTML, and who is logged in meanwhile.
+//! The page of an invitation (`OA-155`). `oauth` decides about links; this file handles HTML and a login that changes
+//! in between.
 //!
-//! Chats load every link before anybody opens it: reading the page changes nothing. The secret is in the query, which no log of a
-//! proxy has as shipped.
+//! Chats load every link before anyone opens it, so reading the page changes nothing. The secret is in the query, which
+//! proxies do not log as shipped.
 
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ pub(super) struct InviteForm {
     /// The secret of the link.
     #[serde(default)]
     i: String,
-    /// Key of the person who was told that the browser will be logged out.
+    /// Key of the person who saw the notice that the browser will be logged out.
     #[serde(default)]
     leave: String,
 }
@@ -85,12 +86,12 @@ pub(super) async fn accept(
     let (invitations, present) = (state.oauth.invitations(), visitor.holder().await?);
     if let Some(holder) = present {
         if invitations.made(&link, &holder.key).await? {
-            // pressed twice: this form sees its key again, one of another tab does not
+            // pressed twice: this form sees its key again, a form in another tab does not
             let again = invitations.again(request).await?;
             return Ok(invited(&state, &holder, again.as_ref().map(|accepted| &accepted.key)));
         }
         if form.leave != holder.key.as_str() {
-            // somebody has logged in since the page was shown
+            // there was a login since the page was shown
             return asked(&state, &mut visitor, (&link, Some(holder))).await;
         }
     }
@@ -101,7 +102,7 @@ pub(super) async fn accept(
     Ok(invited(&state, &accepted.holder, Some(&accepted.key)))
 }
 
-/// The page that asks, with the person who is logged in, if anybody is.
+/// The page that asks, with the logged-in person, if any.
 async fn asked(
     state: &WebState,
     visitor: &mut Visitor,
@@ -128,7 +129,7 @@ async fn asked(
     Ok(PageResponse(StatusCode::OK, page).into_response())
 }
 
-/// The page after the acceptance, with the key if it is shown.
+/// The page after the acceptance, with the key if it is to be shown.
 fn invited(state: &WebState, holder: &KeyHolder, key: Option<&Secret>) -> Response {
     let page = pages::InvitedPage {
         layout: pages::Layout::new(&state.settings),

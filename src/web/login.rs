@@ -1,4 +1,4 @@
-//! Login with an API key, and logout. Knows nothing of the purpose of a login.
+//! Login with an API key, and logout.
 
 use std::sync::Arc;
 
@@ -32,13 +32,13 @@ pub(super) struct LoginForm {
     #[serde(default)]
     token: String,
     key: Option<Secret>,
-    /// The connect page to go on with.
+    /// The connect page to continue with.
     connect: Option<String>,
-    /// Code of a device that waits for the login; empty if it is entered later.
+    /// Code of a device waiting for the login; empty if it is entered later.
     device: Option<String>,
 }
 
-/// Form with buttons only.
+/// Form with only buttons.
 #[derive(Deserialize)]
 pub(super) struct ButtonForm {
     #[serde(default)]
@@ -56,7 +56,7 @@ pub(super) struct LoginFailure {
 /// The outcome of checking a key from a form.
 pub(super) enum KeyCheck {
     Right(KeyHolder),
-    /// Nobody is logged in; the page says why.
+    /// Not logged in; the page says why.
     Wrong(LoginFailure),
 }
 
@@ -108,7 +108,7 @@ pub(super) async fn log_out(
     let shown = visitor.shown(Purpose::Account, &form.token)?;
     let holder = visitor.holder().await?;
     if holder.is_some() && !shown.is_current {
-        // somebody has logged in since
+        // there was a login in the meantime
         return Ok(to_account(&state));
     }
     if visitor.is_logged_in() {
@@ -159,7 +159,7 @@ pub(super) async fn ask_for(
     Ok(PageResponse(StatusCode::OK, page).into_response())
 }
 
-/// The connect page that waited for the login, or the account page.
+/// The connect page waiting for the login, or the account page.
 pub(super) fn go_on(state: &WebState, connect: Option<&ConnectAddress>) -> Response {
     match connect {
         Some(address) => Redirect::to(&format!("{}/connect/{}", state.settings.base(), address.text())).into_response(),
@@ -167,7 +167,7 @@ pub(super) fn go_on(state: &WebState, connect: Option<&ConnectAddress>) -> Respo
     }
 }
 
-/// The redirect to the page on which the code of a device is entered, with this one in its field.
+/// The redirect to the page for entering a device's code, prefilled with this one.
 pub(super) fn to_device(state: &WebState, code: &str) -> Response {
     let base = state.settings.base();
     let path = match UserCode::parse(code) {
@@ -206,7 +206,7 @@ impl LoginFailure {
         Self { status: StatusCode::TOO_MANY_REQUESTS, alert, retry_after: Some(seconds) }
     }
 
-    /// What the login page says about it.
+    /// The alert on the login page.
     pub(super) const fn alert(&self) -> Alert {
         self.alert
     }

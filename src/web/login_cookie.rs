@@ -1,5 +1,4 @@
-//! Cookies of logins that are under way at a provider: one login each, in pieces, since browsers drop long ones. Knows
-//! nothing of their content.
+//! Cookies of logins in progress at a provider: one login each, in pieces, since browsers drop long ones.
 
 use http::{HeaderMap, HeaderValue, header};
 use tower_sessions::cookie::{Cookie, SameSite, time::Duration};
@@ -12,7 +11,7 @@ const PIECE: usize = 3600;
 const MAX_PIECES: usize = 4;
 /// Maximum number of pieces in a browser; more are dropped, so that a request stays small.
 const MAX_PENDING: usize = 8;
-/// Life of a cookie, as long as that of the login.
+/// Life of a cookie: as long as the login's.
 const LIFETIME: Duration = Duration::minutes(10);
 
 /// The cookies that came with a request.
@@ -31,7 +30,7 @@ impl<'a> LoginCookies<'a> {
         Self { found: own.map(|cookie| (cookie.name().to_owned(), cookie.value().to_owned())).collect(), settings }
     }
 
-    /// The content for this state; empty if there is none.
+    /// The content for this state, or an empty string.
     pub(crate) fn content(&self, state: &str) -> String {
         let pieces = (0..MAX_PIECES).map_while(|number| {
             let name = name(self.settings, state, number);
@@ -40,7 +39,8 @@ impl<'a> LoginCookies<'a> {
         pieces.collect()
     }
 
-    /// Headers that set the content for a state; `None` if it is too long. If the browser has many, the others go.
+    /// Headers that set the content for a state; `None` if it is too long. If the browser already has many, the others
+    /// go.
     pub(crate) fn set(&self, state: &str, content: &str) -> Option<Vec<HeaderValue>> {
         let pieces: Vec<&str> =
             content.as_bytes().chunks(PIECE).filter_map(|piece| str::from_utf8(piece).ok()).collect();
@@ -79,12 +79,12 @@ fn name(settings: &WebSettings, state: &str, number: usize) -> String {
     format!("{}{}-{number}", prefix(settings), tag(state))
 }
 
-/// The beginning of the names.
+/// Prefix of the names.
 fn prefix(settings: &WebSettings) -> String {
     format!("{}-login-", settings.cookie_name())
 }
 
-/// The part of a state that names its cookies: tabs have logins of their own.
+/// The part of a state that names its cookies: each tab has a login of its own.
 fn tag(state: &str) -> String {
     state.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')).take(12).collect()
 }

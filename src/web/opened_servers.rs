@@ -1,4 +1,4 @@
-//! The servers that a grant would open, for the consent pages. Knows nothing of pages.
+//! The servers that a grant would open, for the consent pages.
 
 use super::{state::WebState, texts};
 use crate::{
@@ -6,10 +6,10 @@ use crate::{
     oauth::KeyHolder,
 };
 
-/// The most servers that the consent page names.
+/// Maximum number of servers named on the consent page.
 const SHOWN_SERVERS: usize = 12;
 
-/// A grant before it is given: what its tokens would open.
+/// A grant before it is given: the servers its tokens would open.
 pub(super) struct OpenedServers<'a> {
     holder: &'a KeyHolder,
     target: &'a Target,
@@ -27,7 +27,7 @@ impl<'a> OpenedServers<'a> {
         Self { holder, target, groups, rights }
     }
 
-    /// True if the server is one of them.
+    /// True if the grant would open this server.
     pub(super) fn have(&self, server: &BackendId) -> bool {
         let subject = AccessSubject { user: &self.holder.user, rights: &self.rights };
         subject.server(AccessPlace::At(self.target, &self.groups), server).is_visible()
@@ -38,7 +38,7 @@ impl<'a> OpenedServers<'a> {
         let status = (state.status)(ListedClients::Nobodys);
         let all = status.backends.iter().filter_map(|backend| BackendId::parse(&backend.id).ok());
         let mut names: Vec<String> = all.filter(|id| self.have(id)).map(|id| id.to_string()).collect();
-        // the status has those first that need attention
+        // the status lists those that need attention first
         names.sort();
         texts::list(&names, SHOWN_SERVERS)
     }

@@ -1,4 +1,4 @@
-//! One type for each page: the data of its template. Knows nothing of the data's source.
+//! One type for each page: the data of its template.
 
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
@@ -22,7 +22,6 @@ pub(super) struct Layout {
     pub(super) base: String,
     /// Name of the gateway.
     pub(super) name: String,
-    /// Host name.
     pub(super) host: String,
     /// The path of the style sheet.
     pub(super) style: &'static str,
@@ -32,22 +31,21 @@ pub(super) struct Layout {
     pub(super) mark: &'static str,
 }
 
-/// `GET /`.
 #[derive(Template)]
 #[template(path = "start.html")]
 pub(super) struct StartPage<'a> {
     pub(super) layout: Layout,
     /// The public URL, without a slash at its end.
     pub(super) root: &'a str,
-    /// The rest of the path of the endpoint to show: empty, or that of a group.
+    /// The rest of the shown endpoint's path: empty, or a group's.
     pub(super) path: String,
     /// The link that adds the endpoint to Cursor.
     pub(super) cursor: String,
     /// The link that adds the endpoint to VS Code.
     pub(super) vs_code: String,
-    /// Backends, if somebody is logged in.
+    /// Backends, for a logged-in visitor.
     pub(super) backends: Option<BackendList>,
-    /// The version, which only people who are logged in see.
+    /// The version, shown only after a login.
     pub(super) version: &'static str,
 }
 
@@ -61,11 +59,11 @@ pub(super) struct LoginPage<'a> {
     pub(super) alert: Option<Alert>,
     /// Authorization request of the login; without one, the login leads to the account page.
     pub(super) request: Option<LoginRequest<'a>>,
-    /// The address of the connect page that the login leads to.
+    /// The address of the connect page that follows the login.
     pub(super) connect: Option<String>,
-    /// Code of the device that waits for the login.
+    /// Code of the device waiting for the login.
     pub(super) device: Option<String>,
-    /// Providers at which the person may log in instead.
+    /// Providers as an alternative login.
     pub(super) providers: Vec<ProviderButton>,
 }
 
@@ -73,7 +71,7 @@ pub(super) struct LoginPage<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Alert {
     pub(super) text: &'static str,
-    /// The code of this refusal, which the log has with its reason.
+    /// The code of this refusal, logged with its reason.
     pub(super) refusal: RefusalCode,
 }
 
@@ -87,12 +85,10 @@ pub(super) struct ProviderButton {
 /// Authorization request of a login.
 #[derive(Debug)]
 pub(super) struct LoginRequest<'a> {
-    /// Sealed request.
     pub(super) transaction: &'a str,
     pub(super) client: &'a str,
 }
 
-/// The consent page.
 #[derive(Template)]
 #[template(path = "consent.html")]
 pub(super) struct ConsentPage<'a> {
@@ -102,7 +98,7 @@ pub(super) struct ConsentPage<'a> {
     pub(super) client: &'a str,
     pub(super) origin: &'a ClientOrigin,
     pub(super) permissions: Vec<Permission>,
-    /// Servers behind the permissions at which users log in.
+    /// Servers behind the permissions where users log in.
     pub(super) accounts: Vec<AccountItem>,
     /// The servers that the app could use.
     pub(super) servers: Option<String>,
@@ -124,13 +120,13 @@ pub(super) struct ConnectPage<'a> {
     pub(super) server: &'a str,
     /// Host of the authorization server.
     pub(super) authorization_server: &'a str,
-    /// The resource that the access is for, unless it is the server.
+    /// The resource of the access, unless it is the server.
     pub(super) resource: Option<&'a str>,
     pub(super) scopes: &'a [String],
     pub(super) user: &'a str,
 }
 
-/// The page on which a user enters a secret that a server needs.
+/// The page where a user enters a secret that a server needs.
 #[derive(Template)]
 #[template(path = "secret.html")]
 pub(super) struct SecretPage<'a> {
@@ -147,7 +143,7 @@ pub(super) struct SecretPage<'a> {
 #[derive(Debug)]
 pub(super) struct SecretItem {
     pub(super) name: String,
-    /// The servers that need it; empty if none does any more.
+    /// The servers that need it; empty if no server needs it any more.
     pub(super) servers: String,
     /// Time since it was entered, if it was.
     pub(super) entered: Option<String>,
@@ -169,7 +165,7 @@ pub(super) struct ConnectDeniedPage<'a> {
     pub(super) backend: &'a str,
 }
 
-/// A server at which users log in.
+/// A server where users log in.
 #[derive(Debug)]
 pub(super) struct AccountItem {
     pub(super) backend: String,
@@ -177,11 +173,10 @@ pub(super) struct AccountItem {
     pub(super) connected: Option<String>,
     /// Host of the authorization server.
     pub(super) issuer: String,
-    /// Granted scopes.
     pub(super) scope: String,
 }
 
-/// Who waits for a consent.
+/// The party waiting for a consent.
 pub(super) enum ConsentSubject<'a> {
     /// An app, at a redirect URI.
     App { transaction: &'a str, destination: Destination },
@@ -189,13 +184,13 @@ pub(super) enum ConsentSubject<'a> {
     Device { code: String },
 }
 
-/// `GET /device`: the page on which the code of a device is entered.
+/// `GET /device`: the page for entering the code of a device.
 #[derive(Template)]
 #[template(path = "device.html")]
 pub(super) struct DevicePage<'a> {
     pub(super) layout: Layout,
     pub(super) token: String,
-    /// What is in the field already.
+    /// The prefilled code.
     pub(super) code: &'a str,
     /// Reason why the last try failed.
     pub(super) alert: Option<Alert>,
@@ -228,11 +223,11 @@ pub(super) struct ReturnPage<'a> {
     pub(super) reason: &'a str,
     pub(super) host: &'a str,
     pub(super) location: &'a str,
-    /// The code of this refusal, which the log has with its reason.
+    /// The code of this refusal, logged with its reason.
     pub(super) refusal: RefusalCode,
 }
 
-/// The page that opens an app by its own scheme. The browser does so by itself, if it does.
+/// The page that opens an app by its own scheme. The browser may also do so by itself.
 #[derive(Template)]
 #[template(path = "opened.html")]
 pub(super) struct OpenedPage<'a> {
@@ -242,18 +237,19 @@ pub(super) struct OpenedPage<'a> {
     pub(super) location: &'a str,
 }
 
-/// The page after a denial. The app is told by itself, unless its address is not trusted (`OA-75`).
+/// The page after a denial. The browser goes on to the app by itself, unless the app's address is not trusted
+/// (`OA-75`).
 #[derive(Template)]
 #[template(path = "denied.html")]
 pub(super) struct DeniedPage<'a> {
     pub(super) layout: Layout,
     pub(super) client: &'a str,
-    /// The host of the app, if nobody has verified it.
+    /// The host of the app, if it is unverified.
     pub(super) host: Option<&'a str>,
     pub(super) location: &'a str,
 }
 
-/// `GET /invite`: an invitation that waits.
+/// `GET /invite`: an open invitation.
 #[derive(Template)]
 #[template(path = "invite.html")]
 pub(super) struct InvitePage<'a> {
@@ -270,11 +266,11 @@ pub(super) struct InvitePage<'a> {
     pub(super) key_life: Option<String>,
     /// Time until the link ends.
     pub(super) valid: String,
-    /// Person who is logged in.
+    /// The logged-in person.
     pub(super) present: Option<PresentPerson<'a>>,
 }
 
-/// A person who is logged in while something is for somebody else.
+/// The logged-in person on a page that is meant for someone else.
 pub(super) struct PresentPerson<'a> {
     pub(super) name: &'a str,
     /// Id of the key of the login.
@@ -291,7 +287,7 @@ pub(super) struct InvitedPage<'a> {
     pub(super) key: Option<&'a str>,
 }
 
-/// The page of an authorization request that was decided before.
+/// The page of an authorization request that was already decided.
 #[derive(Template)]
 #[template(path = "decided.html")]
 pub(super) struct DecidedPage<'a> {
@@ -300,11 +296,10 @@ pub(super) struct DecidedPage<'a> {
     pub(super) decision: RequestDecision,
     /// Time since the decision.
     pub(super) when: String,
-    /// The address of the app, without anything for it.
+    /// The address of the app, without parameters.
     pub(super) home: &'a str,
 }
 
-/// `GET /account`.
 #[derive(Template)]
 #[template(path = "account.html")]
 pub(super) struct AccountPage<'a> {
@@ -320,7 +315,7 @@ pub(super) struct AccountPage<'a> {
     /// Rights of the key of the login.
     pub(super) rights: RightsItem,
     pub(super) grants: Vec<GrantItem>,
-    /// Servers at which users log in.
+    /// Servers where users log in.
     pub(super) accounts: Vec<AccountItem>,
     /// Secrets that servers need of this user.
     pub(super) secrets: Vec<SecretItem>,
@@ -328,7 +323,7 @@ pub(super) struct AccountPage<'a> {
     pub(super) backends: BackendList,
 }
 
-/// Rights of the person who is logged in, and whom they are from.
+/// Rights of the logged-in person, and their source.
 pub(super) struct RightsItem {
     pub(super) permissions: Vec<Permission>,
     /// Time since the key was made.
@@ -338,11 +333,10 @@ pub(super) struct RightsItem {
     pub(super) changed: Option<String>,
     /// End of the key.
     pub(super) ends: Option<String>,
-    /// Networks from which the key may be used, if not from anywhere.
+    /// Networks where the key may be used, if limited.
     pub(super) networks: Option<String>,
 }
 
-/// The error page.
 #[derive(Template)]
 #[template(path = "problem.html")]
 pub(super) struct ProblemPage<'a> {
@@ -351,7 +345,7 @@ pub(super) struct ProblemPage<'a> {
     pub(super) text: &'a str,
     pub(super) advice: &'a [&'static str],
     pub(super) error: &'a str,
-    /// The code of this refusal, which the log has with its reason.
+    /// The code of this refusal, logged with its reason.
     pub(super) refusal: String,
     pub(super) request: Option<String>,
 }
@@ -379,15 +373,14 @@ pub(super) struct ClientItem {
     pub(super) used: String,
 }
 
-/// One backend.
 #[derive(Debug)]
 pub(super) struct BackendItem {
     pub(super) id: String,
     /// Its state in a word, which is also a CSS class.
     pub(super) state: &'static str,
-    /// Offers, or the reason why it does not answer.
+    /// Offers, or the reason for its silence.
     pub(super) detail: String,
-    /// For administrators: its last lines beside its messages.
+    /// For administrators: the last lines of its output, next to its messages.
     pub(super) output: Vec<String>,
 }
 
@@ -395,9 +388,9 @@ pub(super) struct BackendItem {
 pub(super) struct BackendList {
     /// Differences between the gateway and its configuration file; only for administrators.
     pub(super) configuration: Vec<String>,
-    /// All of them in a few words.
+    /// All of them in brief.
     pub(super) summary: String,
-    /// Those that need attention first.
+    /// Backends that need attention come first.
     pub(super) items: Vec<BackendItem>,
     pub(super) groups: Vec<GroupItem>,
     /// A sentence about the groups.

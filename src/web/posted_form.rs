@@ -1,4 +1,4 @@
-//! Extractor of a submitted form (`OA-30`). Knows nothing of its fields.
+//! Extractor of a submitted form (`OA-30`).
 
 use axum::{
     Form,

@@ -1,4 +1,4 @@
-//! Errors for people. Knows nothing of their causes and rendering.
+//! Errors for people.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ impl Problem {
         }
     }
 
-    /// Request of a person other than the one who is logged in, `user`.
+    /// Request of someone other than `user`, who is logged in.
     pub(super) fn of_another_person(user: &str) -> Self {
         Self {
             status: StatusCode::FORBIDDEN,
@@ -128,7 +128,7 @@ impl Problem {
         Self::of_status(StatusCode::SERVICE_UNAVAILABLE)
     }
 
-    /// A login at a server that its authorization server does not let happen.
+    /// A login at a server, refused by its authorization server.
     pub(super) fn unconnectable(error: &LoginError) -> Self {
         let (status, advice) = match error {
             LoginError::Untrusted(_) => (StatusCode::BAD_REQUEST, "Tell the operator of this gateway."),

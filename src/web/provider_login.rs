@@ -1,8 +1,8 @@
-//! Login at an OpenID provider: the way there, and back (`UP-12`, `UP-13`). `openid` checks what the provider says,
-//! `oauth` has the accounts; this file has forms and redirects.
+//! Login at an OpenID provider: the redirect there and the return (`UP-12`, `UP-13`). `openid` checks the provider's
+//! answer, `oauth` has the accounts; this file handles forms and redirects.
 //!
-//! Nothing is stored before the login (`OA-68`): an authorization request that waits travels sealed in the cookie of the
-//! login, and opens only with the secret that is sealed there too.
+//! Nothing is stored before the login (`OA-68`): a waiting authorization request travels sealed in the cookie of the
+//! login, and opens only with the secret sealed there too.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ use crate::{
     support::Digest,
 };
 
-/// Separates a login from the authorization request that waits for it, in the cookie.
+/// Separates a login from its waiting authorization request, in the cookie.
 const SEPARATOR: char = '.';
 
 /// The form with a button for each provider. A missing field counts as empty.
@@ -34,12 +34,12 @@ const SEPARATOR: char = '.';
 pub(super) struct ProviderForm {
     #[serde(default)]
     token: String,
-    /// The sealed authorization request that waits for the login.
+    /// The sealed authorization request waiting for the login.
     #[serde(default)]
     transaction: String,
-    /// The connect page that waits for the login.
+    /// The connect page waiting for the login.
     connect: Option<String>,
-    /// Code of a device that waits for the login; empty if it is entered later.
+    /// Code of a device waiting for the login; empty if it is entered later.
     device: Option<String>,
     #[serde(default)]
     provider: String,
@@ -49,14 +49,19 @@ pub(super) struct ProviderForm {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum AfterLogin {
-    /// The account page.
     Account,
     /// The connect page at this address.
-    Connect { address: String },
-    /// The page on which the code of a device is entered, with this one in its field.
-    Device { code: String },
-    /// The consent page of the authorization request beside it, which is sealed for this secret.
-    Authorization { secret: String },
+    Connect {
+        address: String,
+    },
+    /// The page for entering a device's code, prefilled with this one.
+    Device {
+        code: String,
+    },
+    /// The consent page of the authorization request sent along, which is sealed for this secret.
+    Authorization {
+        secret: String,
+    },
 }
 
 /// `POST /oauth/login/start`: sends the browser to a provider.
@@ -79,7 +84,7 @@ pub(super) async fn begin(
         let shown = visitor.shown(Purpose::Transaction(&form.transaction), &form.token)?;
         let authorization = state.oauth.authorization();
         let transaction = authorization.unseal(&form.transaction, &shown.visit.browser()).await?;
-        // also if nobody is logged in here: the session at the provider may be older than the app wants
+        // even for a visitor who is not logged in here: the session at the provider may be older than the app wants
         is_fresh = transaction.login != LoginPrompt::IfNeeded;
         chooses |= transaction.chooses;
         let secret = state.random.token();
@@ -91,7 +96,7 @@ pub(super) async fn begin(
     depart(&state, (&headers, visitor.from), &form.provider, asked).await
 }
 
-/// Sends the browser to a provider; the cookie of the login carries the request that waits for it.
+/// Sends the browser to a provider; the cookie of the login carries the waiting request.
 async fn depart(
     state: &WebState,
     (headers, from): (&HeaderMap, IpAddr),
@@ -143,15 +148,15 @@ pub(super) async fn finish(
     answer
 }
 
-/// The end of a visit with the answer of a provider.
+/// The outcome of a return from a provider.
 enum ProviderReturn {
     /// The person is logged in.
     In(Response),
-    /// The provider is asked once more: it knows no choice of accounts, or the answer came before.
+    /// The provider is asked once more: it cannot offer a choice of accounts, or the answer is a repeat.
     Back { prompt: ProviderPrompt, after: String },
 }
 
-/// The parameters of an answer; `None` if one is repeated.
+/// The parameters of an answer; `None` if any is repeated.
 fn answer(params: &Params) -> Option<LoginAnswer<'_>> {
     Some(LoginAnswer {
         state: params.get("state").ok()?.unwrap_or_default(),
@@ -193,7 +198,7 @@ async fn log_in(
     }))
 }
 
-/// The account of a person whom the rules let in, with the rights that they give now.
+/// The account of a person admitted by the rules, with the present rights.
 async fn admit(state: &WebState, spec: &LoginProvider, finished: &FinishedLogin) -> Result<KeyHolder, Problem> {
     let person = &finished.person;
     let address = person.email.as_deref().map_or(ClaimedAddress::None, ClaimedAddress::Verified);
@@ -226,12 +231,12 @@ async fn admit(state: &WebState, spec: &LoginProvider, finished: &FinishedLogin)
     Ok(holder)
 }
 
-/// A session at a provider, as the store has it.
+/// A session at a provider, as stored.
 pub(super) fn session_digest(issuer: &str, session: &str) -> Digest {
     Digest::sha256(format!("{issuer} {session}"))
 }
 
-/// Purpose for which an authorization request is sealed while the person is at the provider.
+/// Seals an authorization request while the person is at the provider.
 fn keeper(secret: &str) -> Browser {
     Browser(Digest::sha256(format!("login {secret}")))
 }
@@ -250,7 +255,7 @@ fn refuse(state: &WebState, provider: &str, reason: &str) {
 const AGAIN: &str = "Go back to the app that you want to connect, or to the login page, and start again.";
 const OPERATOR: &str = "If it happens again, tell the operator: the log has the reason.";
 
-/// The page for a login that failed. It never repeats what the provider says.
+/// The page for a failed login. It never repeats the provider's words.
 fn failed(state: &WebState, provider: &str, error: &OpenIdError) -> Problem {
     if !matches!(error, OpenIdError::Unknown | OpenIdError::Limited) {
         refuse(state, provider, &error.to_string());
@@ -312,7 +317,7 @@ fn failed(state: &WebState, provider: &str, error: &OpenIdError) -> Problem {
     Problem { status, error, title, text, advice, retry_after, reason: None }
 }
 
-/// The page for an answer of a provider that comes late or again while its person is logged in here.
+/// The page for a late or repeated answer of a provider while its person is logged in here.
 fn logged_in_already() -> Problem {
     Problem {
         status: StatusCode::BAD_REQUEST,
@@ -363,7 +368,7 @@ fn not_let_in(spec: &LoginProvider, person: &Person) -> Problem {
     }
 }
 
-/// What may be the reason that no rule fits, for the log.
+/// A possible reason why no rule fits, for the log.
 fn doubts(person: &Person) -> &'static str {
     match (person.doubts.unverified_email, person.doubts.groups_elsewhere) {
         (false, false) => "",

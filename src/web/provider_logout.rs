@@ -17,15 +17,15 @@ use crate::{
     support::Digest,
 };
 
-/// The form that a provider sends.
+/// The form sent by a provider.
 #[derive(Deserialize)]
 pub(super) struct LogoutForm {
     #[serde(default)]
     logout_token: String,
 }
 
-/// `POST /oauth/login/backchannel/{provider}`: ends the browser sessions and the grants of who logged out there. A person
-/// who is unknown here is logged out already.
+/// `POST /oauth/login/backchannel/{provider}`: ends the browser sessions and the grants of the person who logged out
+/// there. An unknown person is already logged out.
 pub(super) async fn receive(
     extract::State(state): extract::State<Arc<WebState>>,
     Path(provider): Path<String>,
@@ -51,7 +51,7 @@ pub(super) async fn receive(
     Ok((StatusCode::OK, [no_store()]).into_response())
 }
 
-/// The person who logged out: the subject, else the one who logged in by the session that ended.
+/// The person who logged out: the subject, else the person who logged in with the ended session.
 async fn account(state: &WebState, logout: &Logout) -> Result<Option<KeyId>, Problem> {
     match (&logout.subject, &logout.session) {
         (Some(subject), _) => Ok(state.oauth.keys().find_person(&logout.issuer, subject).await?),
@@ -64,7 +64,6 @@ async fn account(state: &WebState, logout: &Logout) -> Result<Option<KeyId>, Pro
     }
 }
 
-/// Back-Channel Logout 2.8.
 fn refusal(description: &str) -> Response {
     let body = json!({ "error": "invalid_request", "error_description": description });
     let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -4,8 +4,8 @@
 use http::{HeaderMap, header};
 use url::Url;
 
-/// True if the request may change something. `Sec-Fetch-Site` decides if it is sent, otherwise `Origin`; `null` passes
-/// there, because browsers send it from a page with `Referrer-Policy: no-referrer`, which these pages have (`OA-27`).
+/// True if the request may change something. `Sec-Fetch-Site` decides if present, otherwise `Origin`; `null` passes
+/// there, because browsers send it from pages with `Referrer-Policy: no-referrer`, like these (`OA-27`).
 pub(super) fn may_act(headers: &HeaderMap, public_url: &Url) -> bool {
     if let Some(site) = headers.get("sec-fetch-site") {
         return matches!(site.as_bytes(), b"same-origin" | b"none") && own_origin(headers, public_url);
@@ -19,7 +19,7 @@ fn own_origin(headers: &HeaderMap, public_url: &Url) -> bool {
     origin == "null" || Url::parse(origin).is_ok_and(|origin| same_site(&origin, public_url))
 }
 
-/// Same origin; if the public URL is a loopback one, any other loopback name of the same port matches.
+/// Same origin; for a loopback public URL, any other loopback name with the same port matches too.
 fn same_site(origin: &Url, public_url: &Url) -> bool {
     let loopback = |url: &Url| matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
     let port = |url: &Url| (url.scheme().to_owned(), url.port_or_known_default());

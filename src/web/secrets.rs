@@ -1,5 +1,5 @@
 //! The secrets that a user enters for servers, on the page of a server that needs one and on the account page. No page
-//! shows a value. Knows nothing of how values are kept.
+//! shows a value.
 
 use std::sync::Arc;
 
@@ -42,7 +42,6 @@ pub(super) struct SecretForm {
     decision: Option<SecretDecision>,
 }
 
-/// Button that was pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum SecretDecision {
@@ -51,7 +50,7 @@ enum SecretDecision {
     Cancel,
 }
 
-/// The secrets that servers within the holder's rights need, and those that no server needs any more.
+/// The secrets that servers within the holder's rights need, and secrets that no server needs any more.
 pub(super) async fn of(state: &WebState, holder: &KeyHolder) -> Result<Vec<pages::SecretItem>, Problem> {
     let now = state.clock.now();
     let item = |view: SecretView| pages::SecretItem {
@@ -62,7 +61,7 @@ pub(super) async fn of(state: &WebState, holder: &KeyHolder) -> Result<Vec<pages
     Ok(accounts::secrets(state, holder).await?.into_iter().map(item).collect())
 }
 
-/// The page on which the user enters the secret that a server needs.
+/// The page where the user enters the secret that a server needs.
 pub(super) async fn ask_for(
     state: &WebState,
     visitor: &mut Visitor,
@@ -96,7 +95,7 @@ pub(super) async fn decide(
     }
     let holder = visitor.holder().await?.ok_or_else(Problem::logged_out)?;
     let name = SecretName::parse(&form.name).map_err(|_| Problem::not_found())?;
-    // a secret that nobody asks this person for is as unknown as one that does not exist
+    // a secret that is not asked of this person looks the same as one that does not exist
     if !accounts::secrets(&state, &holder).await?.iter().any(|view| view.name == name) {
         return Err(Problem::not_found());
     }
@@ -108,7 +107,7 @@ pub(super) async fn decide(
             "secret-saved"
         }
         Some(SecretDecision::Delete) => {
-            // pressed twice, it is deleted all the same
+            // pressed twice: it is deleted either way
             secrets.delete(&holder.user, &name).await?;
             "secret-deleted"
         }
@@ -116,14 +115,14 @@ pub(super) async fn decide(
     };
     let base = state.settings.base();
     Ok(Redirect::to(&match address {
-        // the page goes on to what the server needs next
+        // the page continues with the server's next need
         Some(address) => format!("{base}/connect/{}", address.text()),
         None => format!("{base}/account?done={done}"),
     })
     .into_response())
 }
 
-/// The page to go on with for a person who enters nothing.
+/// The next page for a person who enters nothing.
 fn left(state: &WebState, address: Option<&ConnectAddress>) -> Response {
     let base = state.settings.base();
     let consent = address.and_then(|address| address.consent.as_ref());

@@ -1,6 +1,6 @@
 //! Browser sessions (`OA-69`): 128 random bits in a cookie. A login stores a row with their digest, for 30 minutes idle
-//! and 8 hours at most; before it nothing is stored, and any id is accepted. Knows only the login's key of the session
-//! data.
+//! and 8 hours at most; before it nothing is stored, and any id is accepted. Of the session data, only the login's key
+//! is read here.
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ const IDLE: Duration = Duration::from_mins(30);
 /// Maximum life of a session.
 const ABSOLUTE: Duration = Duration::from_hours(8);
 
-/// Precision of the last use; it saves a write per page.
+/// Precision of the last use, which saves a write per page.
 const TOUCH: Duration = Duration::from_mins(1);
 
 /// Interval between deletions of expired sessions.
@@ -66,7 +66,7 @@ impl BrowserSessionStore {
         Self { storage: state.storage.clone(), clock, random }
     }
 
-    /// The row of a session; none if nobody is logged in.
+    /// The row of a session; none without a login.
     fn row(&self, record: &Record) -> session_store::Result<Option<BrowserSession>> {
         let Some(key) = key_in(&record.data) else { return Ok(None) };
         let now = self.clock.now();
@@ -103,7 +103,7 @@ impl SessionStore for BrowserSessionStore {
         }
     }
 
-    /// Writes changes. The middleware saves again after a page has saved, which is skipped.
+    /// Writes changes. Skips the middleware's second save after a page has saved.
     async fn save(&self, record: &Record) -> session_store::Result<()> {
         let Some(row) = self.row(record)? else { return Ok(()) };
         let known = self.storage.browser_sessions().lookup(&row.id).await.map_err(backend)?;
@@ -148,7 +148,7 @@ pub(super) fn is_busy(error: &session::Error) -> bool {
     matches!(error, session::Error::Store(session_store::Error::Backend(text)) if text == BUSY)
 }
 
-/// API key of the login; `None` if nobody is logged in.
+/// API key of the login; `None` without a login.
 fn key_in(data: &HashMap<String, Value>) -> Option<KeyId> {
     data.get(LOGIN)?.get("key")?.as_str().map(KeyId::new)
 }

@@ -25,7 +25,7 @@ pub(super) async fn show(
     visitor: Visitor,
 ) -> Result<Response, Problem> {
     let (holder, status) = (visitor.holder().await?, (state.status)(ListedClients::Nobodys));
-    // whose key does not open the merged endpoint is shown one that it opens
+    // a visitor whose key does not open the merged endpoint sees one that it opens
     let group = holder.as_ref().and_then(|holder| account::only_group(&state, &status, holder));
     let path = group.map(|group| format!("/{}", group.id)).unwrap_or_default();
     let endpoint = format!("{}/mcp{path}", state.settings.root());

@@ -1,4 +1,4 @@
-//! State and settings of the pages. Knows no page.
+//! State and settings of the pages.
 
 use std::sync::Arc;
 
@@ -14,27 +14,24 @@ use crate::{
     upstream::Upstream,
 };
 
-/// Returns the current status of the gateway, with the clients that are asked for.
+/// Returns the current status of the gateway, with the requested clients.
 pub type StatusSource = Arc<dyn Fn(ListedClients<'_>) -> Status + Send + Sync>;
 
 /// State of the pages.
 #[derive(Clone)]
 pub struct WebState {
-    /// The authorization server.
     pub oauth: OAuth,
     /// The gateway as a client of protected servers.
     pub upstream: Upstream,
-    /// The OpenID providers at which people log in.
+    /// The OpenID providers where people log in.
     pub providers: Providers,
     /// Storage of browser sessions.
     pub storage: Storage,
-    /// Clock.
     pub clock: Arc<dyn Clock>,
     /// Source of session ids and form tokens.
     pub random: Arc<dyn Random>,
-    /// Settings.
     pub settings: WebSettings,
-    /// Tasks that handle submissions to their end, whether browsers wait or not.
+    /// Tasks that handle submissions to their end, even if browsers do not wait.
     pub tasks: TaskTracker,
     /// Source of the status of backends and sessions.
     pub status: StatusSource,
@@ -62,16 +59,16 @@ impl WebSettings {
         self.public_url.path().trim_end_matches('/')
     }
 
-    /// Name of the session cookie, with which the names of others begin. With https it has the prefix `__Host-`, which
-    /// binds a cookie to this host; a loopback gateway without TLS cannot use it. Browsers send a cookie to every port
-    /// of a host, hence the port, if it is not the default one.
+    /// Name of the session cookie, and the prefix of other cookies' names. With https it has the prefix `__Host-`,
+    /// which binds a cookie to this host; a loopback gateway without TLS cannot use it. Browsers send a cookie to every
+    /// port of a host, hence the port, if it is not the default one.
     pub(super) fn cookie_name(&self) -> String {
         let prefix = if self.is_https() { "__Host-" } else { "" };
         let port = self.public_url.port().map(|port| format!("-{port}")).unwrap_or_default();
         format!("{prefix}lockkeeper{port}")
     }
 
-    /// True if browsers reach the gateway by https.
+    /// True if browsers reach the gateway over https.
     pub(super) fn is_https(&self) -> bool {
         self.public_url.scheme() == "https"
     }

@@ -1,4 +1,4 @@
-//! Texts for scopes, redirect targets and times. Knows nothing of pages.
+//! Texts for scopes, redirect targets and times.
 
 use std::time::Duration;
 
@@ -10,11 +10,8 @@ use crate::{
 /// One permission that an app requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Permission {
-    /// Scope.
     pub(super) scope: String,
-    /// Description.
     pub(super) text: String,
-    /// Sensitivity.
     pub(super) sensitivity: Sensitivity,
 }
 
@@ -30,9 +27,7 @@ pub(super) enum Sensitivity {
 /// Target of the response to an app.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Destination {
-    /// Host or scheme.
     pub(super) name: String,
-    /// Kind of target.
     pub(super) kind: &'static str,
     /// Warning, if there is one.
     pub(super) caution: Option<&'static str>,
@@ -84,7 +79,7 @@ pub(super) fn destination(target: &RedirectTarget) -> Destination {
     }
 }
 
-/// Where the tokens of a grant went.
+/// The destination of a grant's tokens.
 pub(super) fn grant_destination(view: &GrantView) -> Destination {
     match (&view.redirect, &view.grant.delivery) {
         (Some(target), _) => destination(target),
@@ -114,7 +109,7 @@ pub(super) fn span(duration: Duration) -> String {
     format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Time until a moment, to the nearest unit: a link for three days has three days left a minute later too.
+/// Time until a moment, to the nearest unit: a link for three days still has three days left a minute later.
 pub(super) fn span_left(duration: Duration) -> String {
     span(match duration.as_secs() {
         0..60 => duration,
@@ -134,7 +129,7 @@ pub(super) fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Names, at most this many of them; `None` if there are none.
+/// Names, at most this many; `None` if there are none.
 pub(super) fn list(names: &[String], most: usize) -> Option<String> {
     let shown = names.get(..most).unwrap_or(names).join(", ");
     match names.len().saturating_sub(most) {

@@ -1,7 +1,7 @@
-//! The browser that sent a request: its login, and the forms it was shown. Knows nothing of the content of pages.
+//! The browser that sent a request: its login, and the forms it was shown.
 //!
 //! Nothing is stored for a browser that is not logged in (`OA-68`): its form tokens derive from the random id in its
-//! cookie, and so do those of one that is.
+//! cookie, as they do after a login.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -26,9 +26,8 @@ use crate::{
 
 /// Login status of a browser.
 enum LoginStatus {
-    /// Not logged in. It has a cookie after it was shown a form.
+    /// Not logged in. It gets a cookie with its first form.
     Anonymous,
-    /// Logged in.
     LoggedIn(LoginState),
 }
 
@@ -37,20 +36,20 @@ enum LoginStatus {
 struct LoginState {
     /// API key of the login. User and rights are looked up each time.
     key: KeyId,
-    /// Random value to which authorization requests are bound after the login. It survives a further login with the
-    /// same key, so that a pending request in another tab is not lost.
+    /// Random value that authorization requests are bound to after the login. It survives another login with the same
+    /// key, so that a pending request in another tab is not lost.
     seed: String,
-    /// Time of the login, if it is known: a provider may have had a session of the person, and not say since when.
+    /// Time of the login, if known: a provider may have had a session of the person, and not say since when.
     #[serde(default)]
     at: Option<Timestamp>,
 }
 
-/// A form that this browser was shown.
+/// A form shown to this browser.
 pub(super) struct ShownForm {
-    /// The visit in which it was shown.
+    /// The visit when it was shown.
     pub(super) visit: Visit,
-    /// True if that is the present one. A form of an earlier visit, from before the login of another tab, may log in, cancel, or
-    /// lead to the page that asks; it never approves (`OA-151`).
+    /// True if that is the present one. A form of an earlier visit, from before a login in another tab, may log in,
+    /// cancel, or lead to the page that asks; it never approves (`OA-151`).
     pub(super) is_current: bool,
 }
 
@@ -61,14 +60,14 @@ pub(super) struct Visitor {
     visit: LoginStatus,
     earlier: EarlierVisits,
     new: NewVisits,
-    /// Client address.
     pub(super) from: IpAddr,
 }
 
 // === impl Visitor ===
 
 impl Visitor {
-    /// Identity to which authorization requests of this browser are bound after the login. A browser without a cookie gets one.
+    /// Identity that authorization requests of this browser are bound to after the login. A browser without a cookie
+    /// gets one.
     pub(super) async fn browser(&mut self) -> Result<Browser, Problem> {
         match &self.visit {
             LoginStatus::LoggedIn(login) => Ok(Browser(Digest::sha256(&login.seed))),
@@ -81,13 +80,13 @@ impl Visitor {
         Ok(Visit::of(self.id().await?))
     }
 
-    /// True if there is a login, also one whose key has ended.
+    /// True if there is a login, even if its key has ended.
     pub(super) const fn is_logged_in(&self) -> bool {
         matches!(self.visit, LoginStatus::LoggedIn(_))
     }
 
-    /// Holder of the login's key; `None` if nobody is logged in, the key ended (`OA-128`), or it may not be used from here
-    /// (`OA-126`).
+    /// Holder of the login's key; `None` without a login, if the key ended (`OA-128`), or if it may not be used from
+    /// here (`OA-126`).
     pub(super) async fn holder(&self) -> Result<Option<KeyHolder>, Problem> {
         let LoginStatus::LoggedIn(login) = &self.visit else { return Ok(None) };
         let holder = self.state.oauth.keys().holder(&login.key).await?;
@@ -106,7 +105,8 @@ impl Visitor {
         Ok(visit.forms().token(purpose, &*self.state.random))
     }
 
-    /// Finds the form of a token: shown in the present visit, or in one of the last ten minutes. Any other is refused.
+    /// Finds the form of a token: shown in the present visit, or in an earlier one of the last ten minutes. Other
+    /// tokens are refused.
     pub(super) fn shown(&self, purpose: Purpose<'_>, token: &str) -> Result<ShownForm, Problem> {
         let is_of = |visit: &Visit| visit.forms().is_genuine(purpose, token);
         if let Some(visit) = self.session.id().map(Visit::of).filter(is_of) {
@@ -122,7 +122,7 @@ impl Visitor {
         Ok(ShownForm { visit, is_current: false })
     }
 
-    /// Stores the login, which was at this time, under a new session id, so that a planted old id is worthless (N-75).
+    /// Stores the login, made at this time, under a new session id, so that a planted old id is worthless (N-75).
     pub(super) async fn log_in(&mut self, holder: &KeyHolder, at: Option<Timestamp>) -> Result<(), Problem> {
         let before = self.session.id().map(Visit::of);
         let seed = match (&self.visit, &before) {
@@ -140,8 +140,8 @@ impl Visitor {
         Ok(())
     }
 
-    /// Ends the login. The cookie is replaced and not removed: browsers ignore the removal of a `__Host-` cookie that
-    /// does not repeat its attributes.
+    /// Ends the login. The cookie is replaced rather than removed: browsers ignore the removal of a `__Host-` cookie
+    /// that does not repeat its attributes.
     pub(super) async fn log_out(&mut self) -> Result<(), Problem> {
         let before = self.session.id().map(Visit::of);
         self.visit = LoginStatus::Anonymous;
@@ -152,7 +152,7 @@ impl Visitor {
         Ok(())
     }
 
-    /// The id in the cookie; creates one if there is none.
+    /// The id in the cookie; creates it if needed.
     async fn id(&self) -> Result<Id, Problem> {
         if let Some(id) = self.session.id() {
             return Ok(id);
@@ -164,7 +164,7 @@ impl Visitor {
         self.session.id().ok_or_else(Problem::internal)
     }
 
-    /// Has the browser remember the visit before and the present one.
+    /// Makes the browser remember the previous and the present visit.
     fn remember(&self, before: Option<Visit>) {
         for visit in before.into_iter().chain(self.session.id().map(Visit::of)) {
             self.new.add(visit);

@@ -1,8 +1,8 @@
-//! The visits of a browser: every id that its session had in the last ten minutes, so that a form that it was shown before a
-//! login, in another tab, is still known (`OA-151`). Knows nothing of what forms may do.
+//! The visits of a browser: every id of its session in the last ten minutes, so that a form shown before a login, in
+//! another tab, is still accepted (`OA-151`).
 //!
-//! Nothing is stored: each visit is a cookie of its own, which two answers at once cannot overwrite. The cookie has a digest of the
-//! session's id and not the id, so it opens no session.
+//! Nothing is stored: each visit is a cookie of its own, which two concurrent answers cannot overwrite. The cookie
+//! holds a digest of the session's id, so it opens no session.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,18 +19,18 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
-/// Time for which a visit is known after it ended.
+/// A visit is remembered for this long after its end.
 const LIFETIME: Duration = Duration::from_mins(10);
 /// Maximum number of visits of a browser, without the present one; the oldest go.
 const MAX_VISITS: usize = 6;
 /// Length of the digest in a cookie.
 const LENGTH: usize = 43;
 
-/// One visit: what the forms that were shown in it are bound to.
+/// One visit, which its forms are bound to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Visit(String);
 
-/// Visits that this answer tells the browser to remember.
+/// Visits for the browser to remember, set in this answer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NewVisits(Arc<Mutex<Vec<Visit>>>);
 
@@ -46,17 +46,17 @@ impl Visit {
         Self(Digest::sha256(format!("visit {id}")).to_base64url())
     }
 
-    /// Its forms.
     pub(super) fn forms(&self) -> Forms {
         Forms::with_secret(self.0.clone())
     }
 
-    /// The identity that requests are sealed for while nobody has logged in for them.
+    /// The identity that requests are sealed for before a login.
     pub(super) fn browser(&self) -> Browser {
         Browser(Digest::sha256(format!("browser {}", self.0)))
     }
 
-    /// The identity of the session that a login with this key begins after this visit: the same in all tabs that log in at once.
+    /// The identity of the session that a login with this key begins after this visit: the same in all tabs that log in
+    /// at the same time.
     pub(super) fn seed(&self, key: &str) -> String {
         Digest::sha256(format!("seed {} {key}", self.0)).to_base64url()
     }
@@ -73,7 +73,7 @@ impl NewVisits {
         self.0.lock().push(visit);
     }
 
-    /// The cookies to set, beside those that the browser sent.
+    /// The cookies to set, given the cookies that the browser sent.
     pub(super) fn cookies(&self, earlier: &HeaderMap, settings: &WebSettings, now: Timestamp) -> Vec<HeaderValue> {
         let new = std::mem::take(&mut *self.0.lock());
         if new.is_empty() {
@@ -96,7 +96,7 @@ impl NewVisits {
 // === impl EarlierVisits ===
 
 impl EarlierVisits {
-    /// Reads the cookies of a request; those that are over, or of another form, are left out.
+    /// Reads the cookies of a request, leaving out expired and malformed ones.
     pub(super) fn read(headers: &HeaderMap, settings: &WebSettings, now: Timestamp) -> Self {
         let prefix = prefix(settings);
         let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
@@ -112,7 +112,6 @@ impl EarlierVisits {
         Self(own.filter_map(read).take(2 * MAX_VISITS).collect())
     }
 
-    /// Each of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Visit> {
         self.0.iter().map(|(_, visit)| visit)
     }
@@ -128,7 +127,7 @@ fn cookie(settings: &WebSettings, visit: &Visit, (value, life): (&str, time::Dur
     HeaderValue::try_from(cookie.build().to_string()).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-/// The beginning of the names.
+/// Prefix of the names.
 fn prefix(settings: &WebSettings) -> String {
     format!("{}-visit-", settings.cookie_name())
 }

@@ -1,4 +1,4 @@
-//! HTTP bodies of bounded length. Knows nothing of their content.
+//! HTTP bodies of bounded length.
 
 use std::io;
 
@@ -13,18 +13,18 @@ use crate::support::{
     off_worker::off_worker,
 };
 
-/// The part of a large body that is touched before its bytes come, in bytes.
+/// Part of a large body's buffer that is touched ahead of its bytes, in bytes.
 const TOUCHED_AHEAD: usize = 256 * 1024;
-/// The length from which the rest of a body is believed to come, in bytes. Addresses are reserved for it, at most sixteen times
-/// what is paid for by the maximum of a body, and no memory until it is touched.
+/// From this length in bytes on, the rest of a body is trusted to come. Address space is reserved for it, at most
+/// sixteen times the paid amount up to the maximum of a body; memory only when touched.
 const BELIEVED: usize = 1024 * 1024;
 
 /// A body of several chunks.
 #[derive(Debug, Default)]
 struct Joined {
     buffer: BodyBuffer,
-    /// The part of the buffer that has been written to once, which is paid for: the system gives memory page by page at the
-    /// first write, which takes longer than writing.
+    /// The part of the buffer that has been written to once, which is paid for: the system provides memory page by page
+    /// at the first write, which takes longer than writing.
     touched: usize,
 }
 
@@ -32,7 +32,8 @@ struct Joined {
 #[derive(Debug)]
 enum BodyBuffer {
     Small(BytesMut),
-    /// Memory of its own, which the system has back as soon as it is dropped: an allocator keeps large pieces for a while.
+    /// A memory map of its own, which the system gets back as soon as it is dropped: an allocator keeps large pieces
+    /// for a while.
     Large {
         map: MmapMut,
         length: usize,
@@ -42,9 +43,8 @@ enum BodyBuffer {
 /// The room of a buffer, in bytes.
 #[derive(Debug, Clone, Copy)]
 struct BufferRoom {
-    /// What is reserved.
     capacity: usize,
-    /// What has been written to.
+    /// The part written to.
     touched: usize,
 }
 
@@ -53,14 +53,13 @@ struct BufferRoom {
 pub enum BodyError<E> {
     /// It is longer than allowed.
     TooLarge,
-    /// It broke off.
     Broken(E),
     /// There is no memory for it.
     Exhausted,
 }
 
-/// Reads a body of at most `max` bytes. It is charged as it arrives, to the claim that is returned with it if it is larger
-/// than a [`STEP`]. The buffer of a large one grows off the worker if somebody drives this who can leave it.
+/// Reads a body of at most `max` bytes. It is charged as it arrives; if it is larger than a [`STEP`], the claim is
+/// returned with it. The buffer of a large body grows off the worker if the driver can leave the worker.
 ///
 /// # Errors
 ///
@@ -123,8 +122,9 @@ where
 // === impl Joined ===
 
 impl Joined {
-    /// The room for `more` bytes after the `arrived` ones, of which `rest` are to follow. What a body says of its length is
-    /// believed as far as it has come, and as a whole once it has paid for much: then it is never copied.
+    /// The capacity for `more` bytes after the `arrived` ones, with `rest` still to come. A body's stated length is
+    /// trusted only in proportion to the bytes that arrived, and fully once much has been paid for: then it is never
+    /// copied.
     fn room_for(&self, arrived: usize, more: usize, rest: usize) -> BufferRoom {
         let needed = arrived + more;
         let capacity = match self.buffer.capacity() {
@@ -136,11 +136,11 @@ impl Joined {
         BufferRoom { capacity, touched }
     }
 
-    /// Makes this room, off the worker if that is much.
+    /// Makes this capacity, off the worker if it is large.
     ///
     /// # Errors
     ///
-    /// If the system has no addresses.
+    /// If the system has no address space.
     async fn make(&mut self, room: BufferRoom) -> io::Result<()> {
         if room.touched <= self.touched {
             return Ok(());
@@ -183,7 +183,7 @@ impl BodyBuffer {
         Ok(larger)
     }
 
-    /// Writes to all that is free, up to this length.
+    /// Writes to the free part, up to this length.
     fn touch(&mut self, until: usize) {
         match self {
             Self::Small(text) => {
@@ -195,7 +195,7 @@ impl BodyBuffer {
         }
     }
 
-    /// Adds bytes for which there is room.
+    /// Adds bytes that fit the capacity.
     fn push(&mut self, bytes: &[u8]) {
         match self {
             Self::Small(text) => text.extend_from_slice(bytes),
@@ -221,7 +221,7 @@ impl Default for BodyBuffer {
     }
 }
 
-/// Reads a body of at most `max` bytes, which are so few that nobody pays for them.
+/// Reads a body of at most `max` bytes, too few to be charged.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Parser of server-sent events. Knows nothing of their content and of reconnection.
+//! Parser of server-sent events.
 
 use std::{
     sync::{
@@ -34,7 +34,7 @@ pub struct SseEvent {
     pub retry: Option<Duration>,
 }
 
-/// End of the events by an error.
+/// An error that ends the events.
 #[derive(Debug, thiserror::Error)]
 pub enum EventsError {
     /// An event is larger than [`MAX_EVENT`].
@@ -48,7 +48,7 @@ pub enum EventsError {
     Broken(String),
 }
 
-/// The events in `bytes`, without comments. One that is not complete is charged to `account`. An error is the last item.
+/// The events in `bytes`, without comments. An incomplete event is charged to `account`. An error is the last item.
 pub fn events<S, E>(bytes: S, account: Account) -> impl Stream<Item = Result<SseEvent, EventsError>> + Send
 where
     S: Stream<Item = Result<Bytes, E>> + Send + Unpin,
@@ -62,7 +62,7 @@ where
         let chunk = chunk.map_err(|error| EventsError::Broken(error.to_string()))?;
         let chunk = decoded(chunk, &mut cut);
         let size = match last_blank_line(&chunk) {
-            // comments alone end with one too: a stream may bring no more than those for months
+            // comments without an event end with a blank line too: a stream may bring only those for months
             Some(at) => {
                 counter.store(chunk.len() - at, Ordering::Relaxed);
                 chunk.len() - at
@@ -84,8 +84,8 @@ where
     })
 }
 
-/// The chunk as UTF-8, with U+FFFD for what is none (HTML, server-sent events). A character that is `cut` off at its end is kept for
-/// the next chunk.
+/// The chunk as UTF-8, with U+FFFD for invalid bytes (HTML, server-sent events). A character that is `cut` off at its
+/// end is kept for the next chunk.
 fn decoded(chunk: Bytes, cut: &mut Vec<u8>) -> Bytes {
     if cut.is_empty() && std::str::from_utf8(&chunk).is_ok() {
         return chunk;
@@ -104,7 +104,7 @@ fn decoded(chunk: Bytes, cut: &mut Vec<u8>) -> Bytes {
     text.into()
 }
 
-/// The place of the last blank line that lies in this chunk as a whole.
+/// The place of the last blank line that lies entirely in this chunk.
 fn last_blank_line(chunk: &[u8]) -> Option<usize> {
     [&b"\n\n"[..], b"\n\r\n", b"\r\r"].into_iter().find_map(|line| memmem::rfind(chunk, line))
 }

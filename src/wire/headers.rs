@@ -1,4 +1,4 @@
-//! HTTP headers of MCP (transports pages of all versions), and `Accept` and `Content-Type`, which it has rules for.
+//! HTTP headers of MCP (transports pages of all versions), and `Accept` and `Content-Type`, for which it has rules.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ pub const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 pub const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// The event after which to resume a stream.
 pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// Tells nginx and similar proxies not to buffer a stream.
+/// Asks nginx and similar proxies not to buffer a stream.
 pub const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// Prefix of headers that mirror parameters of a tool, in 2026-07-28.
@@ -37,7 +37,7 @@ pub fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
     let mut fields = headers.get_all(ACCEPT).iter();
     match (fields.next(), fields.next()) {
         (None, _) => return true,
-        // what the official SDKs send
+        // the value of the official SDKs
         (Some(only), None) if only == JSON_AND_EVENTS && JSON_AND_EVENTS.contains(media_type) => return true,
         (Some(_), _) => {}
     }
@@ -75,7 +75,7 @@ pub fn mirrored(value: &str) -> HeaderValue {
     carried.or_else(|| encoded().ok()).unwrap_or_else(|| HeaderValue::from_static(""))
 }
 
-/// The text of such a header; `None` if the part between the marks is no base64 of a text.
+/// The text of such a header; `None` if the part between the marks is not the base64 of a text.
 pub fn unmirrored(value: &str) -> Option<Cow<'_, str>> {
     let Some(inner) = value.strip_prefix(SENTINEL.0).and_then(|rest| rest.strip_suffix(SENTINEL.1)) else {
         return Some(Cow::Borrowed(value));
@@ -83,14 +83,14 @@ pub fn unmirrored(value: &str) -> Option<Cow<'_, str>> {
     String::from_utf8(STANDARD.decode(inner).ok()?).ok().map(Cow::Owned)
 }
 
-/// The value of a header that has to occur once, trimmed; `None` if it does not, or is no text.
+/// The value of a header that must occur once, trimmed; `None` if it does not, or is not text.
 pub fn sole<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;
     text_of(value).filter(|_| values.next().is_none())
 }
 
-/// The text of a value, trimmed; `None` if it is none.
+/// The text of a value, trimmed; `None` if it is not text.
 pub fn text_of(value: &HeaderValue) -> Option<&str> {
     value.to_str().ok().map(str::trim)
 }
@@ -98,7 +98,7 @@ pub fn text_of(value: &HeaderValue) -> Option<&str> {
 /// True if the body is declared as JSON; parameters such as a charset are ignored.
 pub fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(CONTENT_TYPE) else { return false };
-    // what clients send
+    // the usual value
     if value == JSON {
         return true;
     }

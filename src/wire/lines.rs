@@ -1,4 +1,4 @@
-//! One message per line: the framing of stdio (all versions, transports). Knows nothing of processes.
+//! One message per line: the framing of stdio (all versions, transports).
 
 use std::io;
 
@@ -20,11 +20,11 @@ pub const MAX_LINE: usize = 16 * 1024 * 1024;
 pub struct Lines {
     most: usize,
     scanned: usize,
-    /// For the line that is not complete; `None` if nobody pays.
+    /// Pays for the incomplete line; `None` if it is not charged.
     claim: Option<Claim>,
 }
 
-/// End of the lines by an error.
+/// An error that ends the lines.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
     /// A line is longer than the limit, in bytes.
@@ -33,7 +33,6 @@ pub enum LineError {
     /// There is no memory for a line.
     #[error(transparent)]
     Exhausted(#[from] Exhausted),
-    /// Reading failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -58,7 +57,7 @@ impl Lines {
         Self { most, scanned: 0, claim: None }
     }
 
-    /// A decoder of lines whose incomplete ones are charged to this account.
+    /// A decoder that charges incomplete lines to this account.
     pub const fn charged_to(account: Account) -> Self {
         Self { most: MAX_LINE, scanned: 0, claim: Some(Claim::nothing(account)) }
     }

@@ -1,4 +1,4 @@
-//! Requests to a peer that wait for their answers. Knows nothing of transports.
+//! Requests to a peer that wait for their answers.
 
 use std::{
     collections::HashMap,
@@ -8,7 +8,7 @@ use std::{
 /// The first id: some servers treat a request with the id 0 as one without an id.
 const FIRST_ID: u64 = 1;
 
-/// Open requests to one peer, by ids that are never used twice (design rule 1).
+/// Open requests to one peer, by ids that are never reused (design rule 1).
 #[derive(Debug)]
 pub struct SentRequests<T> {
     next: u64,
@@ -20,7 +20,7 @@ pub struct SentRequests<T> {
 struct IdHasher(u64);
 
 impl<T> SentRequests<T> {
-    /// No request, with ids from `next`; those below were used.
+    /// No requests yet, with ids from `next`; lower ids were used.
     pub fn starting_at(next: u64) -> Self {
         Self { next: next.max(FIRST_ID), open: HashMap::default() }
     }

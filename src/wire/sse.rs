@@ -1,4 +1,4 @@
-//! Server-sent events, encoded (WHATWG HTML 9.2). Knows nothing of their content.
+//! Encoder of server-sent events (WHATWG HTML 9.2).
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
-//! What the peer of a WebSocket (RFC 6455) can make this side hold, judged by the bytes that come from it: the library
-//! answers pings and joins fragments before anybody above sees them.
+//! Limits for what the peer of a WebSocket (RFC 6455) can make this side hold, judged by the incoming bytes: the
+//! library answers pings and joins fragments before the layers above see them.
 //!
-//! - While the answer to a ping cannot be written, nothing more is read.
+//! - While the answer to a ping cannot be written, reading stops.
 //! - Control frames have a rate.
-//! - A message that is not complete has the deadline of a request body. Control frames do not extend it.
+//! - An incomplete message has the deadline of a request body. Control frames do not extend it.
 
 pub(crate) mod frame_reader;
 
@@ -37,9 +37,9 @@ use crate::support::{
 
 /// Maximum number of control frames at once.
 const MAX_CONTROL_FRAMES: u32 = 100;
-/// Time after which one more is accepted.
+/// One more is accepted after this.
 const CONTROL_FRAME_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum size of what waits for a peer that does not read: the message that is being written, and answers to pings.
+/// Maximum size of data queued for a peer that does not read: the message being written, and answers to pings.
 const MAX_WRITE_BUFFER: usize = 128 * 1024 * 1024;
 
 /// The bytes of a WebSocket within its limits. One task or two may read and write it, as halves of a `WebSocketStream`:
@@ -52,7 +52,7 @@ pub struct LimitedStream<S> {
     /// Silence in a message before it is given up.
     message_timeout: Duration,
     unfinished: Option<UnfinishedMessage>,
-    /// For the message that is not complete.
+    /// For the incomplete message.
     claim: Claim,
     /// True after a ping whose answer may not be written yet.
     owes_pong: bool,
@@ -62,7 +62,7 @@ pub struct LimitedStream<S> {
     flows: bool,
 }
 
-/// The reason for which a connection is closed.
+/// The reason for closing a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WebSocketViolation {
     /// Too many control frames.
@@ -82,14 +82,14 @@ struct ControlFrames {
     full_at: Option<Instant>,
 }
 
-/// A message or a frame that is not complete.
+/// An incomplete message or frame.
 #[derive(Debug)]
 struct UnfinishedMessage {
     pace: Pace,
     /// The start of the present wait for more of it.
     waits: Option<Instant>,
     timer: Pin<Box<Sleep>>,
-    /// Ready once it has to be given up; from the first wait on.
+    /// Ready once it has to be given up; set from the first wait on.
     reclaimed: Option<Reclaimed>,
 }
 
@@ -108,13 +108,13 @@ pub fn config(max_message: usize) -> WebSocketConfig {
 // === impl LimitedStream ===
 
 impl<S> LimitedStream<S> {
-    /// A connection that has been upgraded. In a message, silence of `message_timeout` ends it. A message that is not
-    /// complete is charged to `account`.
+    /// A connection that has been upgraded. In a message, silence of `message_timeout` ends it. An incomplete message
+    /// is charged to `account`.
     pub fn upgraded(inner: S, message_timeout: Duration, account: Account) -> Self {
         Self::new(inner, FrameReader::upgraded(), message_timeout, account)
     }
 
-    /// A connection on which the response to the upgrade comes first.
+    /// A connection that begins with the response to the upgrade.
     pub fn upgrading(inner: S, message_timeout: Duration, account: Account) -> Self {
         Self::new(inner, FrameReader::upgrading(), message_timeout, account)
     }
@@ -125,7 +125,7 @@ impl<S> LimitedStream<S> {
         Self { inner, frames, control, message_timeout, unfinished: None, claim, owes_pong, is_blocked, flows }
     }
 
-    /// Judges what was read.
+    /// Checks what was read against the limits.
     fn received(&mut self, bytes: &[u8], now: Instant) -> Result<(), WebSocketViolation> {
         let seen = self.frames.feed(bytes);
         self.owes_pong = seen.ping;
@@ -146,7 +146,7 @@ impl<S> LimitedStream<S> {
 }
 
 impl<S: AsyncRead + Unpin> LimitedStream<S> {
-    /// Reads one byte, which tells on the worker whether there is something to leave it for.
+    /// Reads one byte, to find out on the worker whether there is anything worth leaving it for.
     fn poll_read_byte(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut byte = ReadBuf::new(buf.initialize_unfilled_to(1.min(buf.remaining())));
         ready!(Pin::new(&mut self.inner).poll_read(cx, &mut byte))?;
@@ -165,7 +165,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for LimitedStream<S> {
         let read = if !is_large(pending) {
             Pin::new(&mut self.inner).poll_read(cx, buf)
         } else if self.flows {
-            // the library's buffer gets its pages, and the end of a message has all of it unmasked and checked
+            // the library's buffer gets its pages, and at the end of a message all of it is unmasked and checked
             ready!(poll_off_worker(pending, cx));
             Pin::new(&mut self.inner).poll_read(cx, buf)
         } else {
@@ -206,7 +206,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for LimitedStream<S> {
 // === impl WebSocketViolation ===
 
 impl WebSocketViolation {
-    /// The violation behind an error of the library, if it is one.
+    /// The violation behind an error of the library, if any.
     pub fn of(error: &tungstenite::Error) -> Option<Self> {
         let tungstenite::Error::Io(error) = error else { return None };
         error.get_ref()?.downcast_ref().copied()
@@ -221,7 +221,7 @@ impl WebSocketViolation {
         }
     }
 
-    /// The frame that tells the peer.
+    /// The frame that closes the connection at the peer.
     pub fn close_frame(self) -> CloseFrame {
         let code = if self == Self::Exhausted { CloseCode::Again } else { CloseCode::Policy };
         CloseFrame { code, reason: Utf8Bytes::from(self.to_string()) }
@@ -260,7 +260,7 @@ impl UnfinishedMessage {
         Ok(())
     }
 
-    /// Ready if the memory for it is needed elsewhere.
+    /// Ready if its memory is needed elsewhere.
     fn poll_reclaimed(&mut self, claim: &Claim, cx: &mut Context<'_>) -> Poll<Exhausted> {
         let reclaimed = match &mut self.reclaimed {
             Some(reclaimed) => reclaimed,

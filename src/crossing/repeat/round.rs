@@ -1,4 +1,4 @@
-//! The requests and the state that a server of 2026-07-28 ended a call with. Knows nothing of how the client gets them.
+//! The requests and the state with which a server of 2026-07-28 ended a call.
 
 use bytes::Bytes;
 
@@ -10,16 +10,14 @@ use crate::mcp::{
 /// Maximum number of requests in one round, repeated keys included.
 const MAX_REQUESTS: usize = 64;
 
-/// One round.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Round {
-    /// The requests, in the server's order; empty if it only wants to be called again.
+    /// The requests, in the server's order; empty if the server only wants to be called again.
     pub(crate) entries: Vec<RoundQuestion>,
-    /// The JSON text of the state, if there is one.
+    /// The JSON text of the state, if any.
     pub(crate) state: Option<String>,
 }
 
-/// One request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RoundQuestion {
     /// Its key in the server's result.

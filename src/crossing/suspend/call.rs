@@ -1,5 +1,4 @@
-//! A call that spans several requests of its client: its reply, and the server requests that wait for the client. Knows
-//! nothing of the registry.
+//! A call that spans several requests of its client: its reply, and the server requests that wait for the client.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -23,10 +22,10 @@ use crate::{
 
 /// Maximum number of log messages that are kept for the client's next request; the oldest are dropped.
 const MAX_LOGS: usize = 100;
-/// And their size in bytes.
+/// The same in bytes.
 const MAX_LOG_BYTES: usize = 1024 * 1024;
 
-/// Time for a call to finish whose client has disconnected.
+/// A call whose client has disconnected may take this long to finish.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A call, and the open requests of its server.
@@ -36,15 +35,14 @@ pub(super) struct SuspendedCall {
     open: Vec<OpenRequestExchange>,
     /// Events that are not read yet, oldest first.
     told: VecDeque<Event>,
-    /// For those events, and for the parameters that it is bound to.
+    /// Memory for those events, and for the parameters the call is bound to.
     claim: Claim,
-    /// Number of requests so far: keys are never used twice.
+    /// Number of requests so far: keys are never reused.
     asked: u32,
-    /// Number of progress notifications that told the server to be patient.
+    /// Number of progress notifications sent to keep the server patient.
     progress_sent: u32,
 }
 
-/// An open request.
 struct OpenRequestExchange {
     key: String,
     request: PendingRequest,
@@ -91,8 +89,8 @@ impl SuspendedCall {
         }
     }
 
-    /// Stores an event until it is read: the last progress, the latest log messages. A notification for which there is no
-    /// memory is dropped, and an outcome becomes an error.
+    /// Stores an event until it is read: the last progress, the latest log messages. Out of memory, it drops a
+    /// notification and turns an outcome into an error.
     pub(super) fn keep(&mut self, event: Event) {
         let is = |event: &Event, method: &Method| matches!(event, Event::Notified(told) if told.method == *method);
         if is(&event, &Method::Progress) {
@@ -110,7 +108,8 @@ impl SuspendedCall {
         }
     }
 
-    /// Holds so many bytes more, as long as it lives. A user within a share waits a moment for what others give back.
+    /// Charges so many more bytes, until the call is dropped. A user within a share waits a moment for memory that
+    /// others give back.
     ///
     /// # Errors
     ///
@@ -119,7 +118,7 @@ impl SuspendedCall {
         self.claim.grow_soon(bytes).await
     }
 
-    /// Waits until it has to be given up for want of memory, which may never happen.
+    /// Waits until the call has to be given up to free memory, which may never happen.
     pub(super) fn reclaimed(&self) -> impl Future<Output = Exhausted> + Send + use<> {
         self.claim.reclaimed()
     }
@@ -145,7 +144,7 @@ impl SuspendedCall {
         self.open.push(OpenRequestExchange { key: format!("q{}", self.asked), request });
     }
 
-    /// True if no request waits for the client.
+    /// True if no request is waiting for the client.
     pub(super) fn is_unasked(&self) -> bool {
         self.open.is_empty()
     }
@@ -203,7 +202,7 @@ impl SuspendedCall {
         }
     }
 
-    /// Handles a client that has gone: dialogs are cancelled, other requests fail (`translation` 4b.6). The call gets a
+    /// Handles a client that is gone: dialogs are cancelled, other requests fail (`translation` 4b.6). The call gets a
     /// moment to finish, then it is cancelled.
     pub(super) async fn abandon(mut self) {
         for OpenRequestExchange { request, .. } in self.open.drain(..) {

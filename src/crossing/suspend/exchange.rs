@@ -1,5 +1,4 @@
-//! One request of a client without a session, from the moment at which the server sends a request. Knows nothing of how
-//! a request is opened and of how its answer reaches the client.
+//! One request of a client without a session, from the moment the server sends a request.
 
 use std::{mem, sync::Arc};
 
@@ -108,7 +107,7 @@ impl SuspendedExchange {
                 }
                 tokio::select! {
                     biased;
-                    // before the timeout: an event that has come is not late because this task is
+                    // before the timeout: an event that has arrived is not late just because this task is
                     next = call.next() => match next {
                         Next::Withdrawn => {}
                         Next::Event(Event::Notified(told)) => yield Event::Notified(told),
@@ -119,7 +118,7 @@ impl SuspendedExchange {
                         }
                     },
                     () = window.over() => {
-                        // with a delay: a call that ends soon leaves them to the next
+                        // delayed: a call that ends soon leaves them to the next call
                         if mem::take(&mut deferred) {
                             for question in self.shared.deferred.take(&self.respondent) {
                                 off_worker(question.params.json().len()).await;
@@ -146,7 +145,7 @@ impl SuspendedExchange {
         })
     }
 
-    /// Adds a server request for the client; refuses one that the client does not support.
+    /// Adds a server request for the client; refuses it if the client does not support it.
     fn ask(&self, call: &mut SuspendedCall, question: ServerRequest) {
         let client = &self.respondent.client;
         if let Err(error) = can_be_asked(client, &question.method, &question.params) {
@@ -169,7 +168,7 @@ impl SuspendedExchange {
         if let Err(exhausted) = call.hold(self.params.json().len()).await {
             return Err(Box::new(NotSuspended { call, reason: exhausted.to_string() }));
         }
-        // it may have waited for that
+        // the server may have waited for that request
         off_worker(self.params.json().len()).await;
         let id = calls.id();
         let Some(state) = self.shared.sealer.seal(&State::Suspended(id), &self.binding()) else {
@@ -183,7 +182,7 @@ impl SuspendedExchange {
     }
 
     /// Seals the state in an outcome with server requests, so that only the gateway can open it; the rest stays as the
-    /// server wrote it. Adds no state if there is none (`translation` section 5).
+    /// server wrote it. Adds none if the server sent none (`translation` section 5).
     async fn sealed(&self, outcome: Outcome) -> Outcome {
         let Outcome::InputRequired(result) = outcome else { return outcome };
         let state = result.member("requestState").map(str::to_owned);

@@ -1,4 +1,4 @@
-//! Counts suspended calls against their limits, for one user and for all. Knows nothing of calls.
+//! Counts suspended calls against their limits, for one user and for all.
 
 use std::{collections::HashMap, sync::Arc};
 

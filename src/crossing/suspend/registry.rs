@@ -1,8 +1,8 @@
-//! Registry of suspended calls (`translation` 4b): each is driven by its own task until the client returns with its
-//! state, or it times out. Knows nothing of sealing.
+//! Registry of suspended calls (`translation` 4b): each runs on its own task until the client returns with its state,
+//! or it times out.
 //!
-//! A call lives in one process, which its state names. A used state, or one of another process, gives the same error as
-//! an unknown one.
+//! A call lives in one process, which its state names. A used state, or the state of another process, gives the same
+//! error as an unknown one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,17 +30,16 @@ use crate::{
 /// Interval of progress to a server that gave a token, while the client is busy.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(15);
 
-/// The suspended calls.
 pub(super) struct SuspendedCalls {
     waiting: DashMap<CallId, RegistryEntry>,
     permits: Arc<SuspensionPermits>,
     random: Arc<dyn Random>,
     process: [u8; 8],
-    /// With the maximum wait for the client.
+    /// Include the maximum wait for the client.
     limits: Live<LimitsConfig>,
     /// Owner of the waiting tasks.
     tracker: TaskTracker,
-    /// Ends all of them when the gateway stops.
+    /// Ends the waiting tasks when the gateway stops.
     closed: CancellationToken,
 }
 
@@ -101,7 +100,7 @@ impl SuspendedCalls {
     ///
     /// # Errors
     ///
-    /// [`invalid`], whatever the reason.
+    /// [`invalid`], for any reason.
     pub(super) async fn take(&self, id: &CallId, owner: &Caller) -> Result<SuspendedCall, ErrorObject> {
         let entry = self.waiting.remove_if(id, |_, entry| entry.owner.owns_the_same_as(owner));
         let (_, entry) = entry.ok_or_else(invalid)?;
@@ -111,7 +110,7 @@ impl SuspendedCalls {
     }
 }
 
-/// Drives a call until it is taken, revoked, given up for want of memory, or `until`.
+/// Drives a call until it is taken, revoked, given up to free memory, or `until`.
 async fn wait(
     mut call: SuspendedCall,
     mut asked: oneshot::Receiver<oneshot::Sender<SuspendedCall>>,
@@ -125,7 +124,7 @@ async fn wait(
             biased;
             taker = &mut asked => {
                 if let Ok(taker) = taker {
-                    // if the client left meanwhile, the call is cancelled
+                    // if the client left in the meantime, the call is cancelled
                     drop(taker.send(call));
                 }
                 return;

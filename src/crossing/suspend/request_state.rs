@@ -1,8 +1,8 @@
 //! Request state: an opaque text that a client of 2026-07-28 carries from one request to the next (`translation` 4b.5,
 //! section 5). It is `gw1.` and a ciphertext under a key of the store, so any process on the store can open it, and
-//! nothing is stored; that of a suspended call ends with the number of its replica, for which others look. It is bound to the
-//! caller, the endpoint, the request and a time: the parameters are looked into only if the seal and all else fits, so an
-//! invented state costs as little with large arguments as with small ones. Knows nothing of its use.
+//! nothing is stored. The state of a suspended call ends with the number of its replica, so that other replicas can
+//! find it. It is bound to the caller, the endpoint, the request and a time: the parameters are read only if the seal
+//! and all else match, so an invented state is cheap to refuse even with large arguments.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -15,7 +15,7 @@ use crate::{
 const PREFIX: &str = "gw1.";
 /// Maximum length of a text to seal or open, in bytes.
 const MAX_LENGTH: usize = 64 * 1024;
-/// Maximum size of parameters in bytes that a client may write in another way when it repeats them. Larger ones are compared by
+/// Maximum size of parameters in bytes that a client may reformat when it repeats them. Larger ones are compared by
 /// their text.
 const MAX_CANONICAL: usize = 256 * 1024;
 
@@ -24,7 +24,7 @@ pub(crate) struct Sealer {
     key: SealingKey,
     random: Arc<dyn Random>,
     clock: Arc<dyn Clock>,
-    /// With the lifetime of a sealed state.
+    /// Include the lifetime of a sealed state.
     limits: Live<LimitsConfig>,
     /// This replica, which the states of its suspended calls name.
     replica: ReplicaNumber,
@@ -35,11 +35,11 @@ pub(crate) struct Sealer {
 pub(crate) enum State {
     /// A suspended call that waits in a process.
     Suspended(CallId),
-    /// The own state of a server that ended a call; nothing waits.
+    /// The server's own state at the end of a call; nothing waits.
     OfServer(ServerState),
 }
 
-/// The own state of a server that ended a call.
+/// The server's own state at the end of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServerState {
     /// The JSON text of its `requestState`.
@@ -57,7 +57,7 @@ pub(crate) struct CallId {
     pub(crate) wait: [u8; 16],
 }
 
-/// Binding of a state to requests: those of one caller at one endpoint with the same content.
+/// The binding of a state: requests of one caller at one endpoint with the same content.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StateBinding<'a> {
     /// The caller, the endpoint and the method.
@@ -94,7 +94,7 @@ impl Sealer {
     ///
     /// # Errors
     ///
-    /// [`invalid`], whatever the reason: it is invented, changed, expired, or belongs to another caller or request.
+    /// [`invalid`], for any reason: the state is invented, changed, expired, or belongs to another caller or request.
     pub(crate) fn open(&self, text: &str, binding: &StateBinding<'_>) -> Result<State, ErrorObject> {
         self.opened(text, binding).ok_or_else(invalid)
     }
@@ -169,7 +169,7 @@ impl<'a> StateBinding<'a> {
         Self { sender: Digest::sha256(who.to_string()), params }
     }
 
-    /// The digest of the parameters, except those that differ in each request of one call.
+    /// The digest of the parameters, except the members that differ in each request of one call.
     fn params_digest(&self) -> Digest {
         let own = [meta::META, "inputResponses", "requestState"];
         let object = self.params.object().unwrap_or_default();
@@ -177,8 +177,7 @@ impl<'a> StateBinding<'a> {
         members.sort_unstable();
         let size: usize = members.iter().map(|(name, value)| name.len() + value.len()).sum();
         let parts = members.into_iter().flat_map(|(name, value)| {
-            // a client may format the same value differently the next time; one that is nested too deeply is used as it
-            // is
+            // a client may format the same value differently the next time; a value nested too deeply is used as it is
             let canonical = (size <= MAX_CANONICAL).then(|| serde_json::from_str::<serde_json::Value>(value).ok());
             let value = canonical.flatten().map_or(Cow::Borrowed(value), |value| Cow::Owned(value.to_string()));
             [Cow::Borrowed("\0"), Cow::Borrowed(name), Cow::Borrowed("\0"), value]

@@ -1,5 +1,5 @@
 //! A tool that is called as a task (2025-11-25) for a client without tasks (`translation` 3.5): the task is created,
-//! awaited, and cancelled with the call. Knows nothing of why it has to be a task.
+//! awaited, and cancelled with the call.
 //!
 //! One call of the client is two requests to the server: `tools/call` creates the task; `tasks/result` waits for it,
 //! and carries its server requests. Progress uses the token of the first (2025-11-25, tasks), outside of calls.
@@ -21,10 +21,10 @@ use crate::mcp::{
     translate::Profile,
 };
 
-/// A wait that lasted this long may be repeated: proxies cut idle connections, and a task outlives its connection. A
-/// shorter one that breaks off is a failure.
+/// A wait of at least this length may be repeated: proxies cut idle connections, and a task outlives its connection. A
+/// shorter wait that breaks off is a failure.
 const MIN_WAIT: Duration = Duration::from_secs(10);
-/// Maximum time to cancel a task that nobody waits for, including its creation.
+/// Maximum time to cancel an abandoned task, including its creation.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A server whose tasks are awaited: a tool that runs only as a task is called as one, and the caller gets the reply of
@@ -48,9 +48,8 @@ struct RunningTask {
 enum Stage {
     /// The server creates the task.
     Called(Reply),
-    /// The task exists.
     Made(Task),
-    /// There is nothing to cancel.
+    /// Nothing is left to cancel.
     Over,
 }
 
@@ -206,7 +205,7 @@ impl RunningTask {
     /// the server cancelled becomes a tool error, which a model can read.
     async fn ended(&mut self, task: &Task, outcome: Outcome) -> Outcome {
         if let Outcome::Failed(error) = &outcome {
-            // an error of the gateway: it abandons the task
+            // an error of the gateway: abandons the task
             if error.revision().is_none() {
                 return outcome;
             }
@@ -257,7 +256,7 @@ impl Task {
         self.inner.call(Call { method, params: task::params(&self.id), context: self.context.clone() })
     }
 
-    /// Notifications that came at the same moment as the end, without the status.
+    /// Notifications that arrived together with the end, except the status.
     fn pending_notifications(&self, told: &mut Reply, token: &OwnToken) -> Vec<Event> {
         let now = std::iter::from_fn(|| told.next_event().now_or_never().flatten());
         let own = now.filter_map(|event| self.own(event, token)).filter(|event| !is_status(event));

@@ -2,8 +2,8 @@
 //! none, the server has the tasks extension or none.
 //!
 //! A call that asks for a task declares the extension. If the server answers at once instead, the result is stored as a
-//! completed task. A call that asks for none declares nothing, so a server creates none. A server that insists reports
-//! an error; it is called again with the extension declared, and the task is awaited.
+//! completed task. A call without a task does not declare it, so a server creates none. If a server insists with an
+//! error, the gateway calls it again with the extension declared, and awaits the task.
 
 use std::{
     sync::{Arc, LazyLock},
@@ -33,7 +33,7 @@ use crate::{
 
 static TASK: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("task"));
 
-/// Maximum time to cancel a task that nobody waits for.
+/// Maximum time to cancel an abandoned task.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A server of 2026-07-28 with tasks of 2025-11-25.
@@ -49,7 +49,7 @@ struct ToolCall {
     call: Call,
     /// The lifetime of the task that it asks for, if any.
     wanted: Option<Duration>,
-    /// True if it was repeated, for a task that it does not ask for.
+    /// True if it was repeated, for a task that it did not ask for.
     is_repeated: bool,
 }
 
@@ -108,7 +108,7 @@ impl CoreOverExtension {
         self.has_extension && context.client.revision.has(Feature::CoreTasks)
     }
 
-    /// `tasks/cancel`. In 2025-11-25 a task is cancelled when the answer says so, whatever happens to the work.
+    /// `tasks/cancel`. In 2025-11-25 a task is cancelled once the answer says so, even if its work goes on.
     async fn cancel(&self, id: &str, context: &Context) -> Outcome {
         let is_over = |task: &DetailedTask| {
             let text = format!("Cannot cancel task: already in terminal status '{}'", task.status.as_str());
@@ -133,12 +133,11 @@ impl CoreOverExtension {
         };
         let cancelled = task.cancelled();
         known.unfollow(&owner, id);
-        // a server that still has it tells the same
+        // a server that still has the task says the same
         let _ = known.cache(context, cancelled.clone(), now + CACHED.longest, OtherCopy::Nowhere);
         Outcome::Complete(cancelled.payload)
     }
 
-    /// `tasks/result`.
     fn result(self, id: String, context: Context) -> Reply {
         let polling = Polling::for_client(self.tasks, context, id.clone());
         Reply::new(polling.turns(Duration::ZERO).map(move |turn| match turn {
@@ -147,7 +146,6 @@ impl CoreOverExtension {
         }))
     }
 
-    /// `tools/call`.
     fn call_tool(self, call: Call) -> Reply {
         let asks = json::may_hold(call.params.json(), &TASK) && call.params.member("task").is_some();
         let wanted = if asks && self.bridges_tasks(&call.context) { Some(time_to_live(&call.params)) } else { None };

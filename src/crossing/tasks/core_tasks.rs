@@ -1,5 +1,4 @@
-//! Requests about tasks to a server of 2025-11-25, for a client of 2026-07-28, and the resulting `DetailedTask`. Knows
-//! nothing of the client's requests.
+//! Requests about tasks to a server of 2025-11-25, for a client of 2026-07-28, and the resulting `DetailedTask`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -44,7 +43,7 @@ impl CoreTasks {
         }
     }
 
-    /// The task with its result. One whose tool ended with `isError` is failed in 2025-11-25 and completed in the
+    /// The task with its result. A task whose tool ended with `isError` is failed in 2025-11-25 and completed in the
     /// extension.
     async fn with_result(&self, id: &str, known: &UserTask, task: Payload) -> Outcome {
         let outcome = match known.input.outcome(RESULT_TIMEOUT).await {

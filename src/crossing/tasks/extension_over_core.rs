@@ -36,7 +36,7 @@ fn acknowledged() -> Outcome {
     Outcome::Complete(Payload::of(Revision::V2026_07_28, &json!({ "resultType": "complete" })))
 }
 
-/// The context with a requester that all requests of the user share: tasks outlive the requests that created them.
+/// The context with a requester shared by all requests of the user: tasks outlive the requests that created them.
 fn of_user(context: Context) -> Context {
     let requester = Requester::TasksOf(context.caller.user.clone());
     Context { requester, mirror: None, ..context }

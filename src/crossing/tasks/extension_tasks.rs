@@ -1,5 +1,4 @@
-//! Requests about tasks to a server with the tasks extension, for a client with a session. Knows nothing of the
-//! client's requests.
+//! Requests about tasks to a server with the tasks extension, for a client with a session.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! Follows a task of a client with a session at a server with the tasks extension, which sends the status only to
-//! listens that name the task. Knows nothing of the client's notifications.
+//! listens that name the task.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use super::extension_tasks::ExtensionTasks;
 use crate::mcp::{Context, Event, Method, listen, task::DetailedTask};
 
-/// Minimum and maximum delay before a server that did not acknowledge the task is asked again.
+/// Minimum and maximum delay before retrying a server that did not acknowledge the task.
 const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_mins(10));
 
 /// Listens for the task until it ends: the notifications reach the client by its own listen, and the result is stored.

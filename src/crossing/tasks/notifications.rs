@@ -1,5 +1,6 @@
 //! Notifications of the tasks extension at a server of 2025-11-25: each has the task's result or its input requests
-//! (tasks extension, *Task Status Notifications*). Knows nothing of ownership: the listen names only its caller's tasks.
+//! (tasks extension, *Task Status Notifications*). Ownership is checked before: the listen names only its caller's
+//! tasks.
 //!
 //! A server of 2025-11-25 may send status notifications, but need not. So it is polled as well, at its own interval, as
 //! long as there is a listen.
@@ -48,7 +49,6 @@ struct WatchedTask {
     task: Arc<UserTask>,
     /// The last status notification.
     pushed: watch::Receiver<Payload>,
-    /// Permits to poll.
     turns: Arc<Semaphore>,
 }
 
@@ -59,8 +59,8 @@ struct ChangeMarks([Option<String>; 4]);
 // === impl Notifications ===
 
 impl Notifications {
-    /// The stream of a listen that names these tasks: acknowledges the caller's own, then reports their status, beside
-    /// `heard`.
+    /// The stream of a listen that names these tasks: acknowledges the caller's own, then reports their status, along
+    /// with the events of `heard`.
     pub(super) fn beside(mut heard: Reply, tasks: CoreTasks, ids: Vec<String>, context: Context) -> Reply {
         Reply::new(async_stream::stream! {
             let mut notifications = Self::of(&tasks, ids, &context);
@@ -95,7 +95,7 @@ impl Notifications {
         all
     }
 
-    /// The next event, or a wait forever if there is none.
+    /// The next event; waits forever if there is none.
     async fn next(&mut self) -> Event {
         loop {
             tokio::select! {
@@ -129,7 +129,7 @@ impl WatchedTask {
                         pause = INTERVAL.0;
                         continue;
                     }
-                    // the server does not know it any more
+                    // the server has forgotten it
                     _ => return,
                 };
                 pause = interval(&task);

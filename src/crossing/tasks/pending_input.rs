@@ -1,5 +1,4 @@
-//! Input requests of one task, until its client fetches and answers them, and the task's outcome. Knows nothing of
-//! their transport.
+//! Input requests of one task, until its client fetches and answers them, and the task's outcome.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -29,17 +28,16 @@ const MAX_REQUESTS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct PendingInput {
     state: Mutex<InputState>,
-    /// Number of changes.
     changes: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
 struct InputState {
     open: BTreeMap<u64, ServerRequest>,
-    /// Number of requests so far: keys are never used twice (extension, *Task Update Requests*).
+    /// Number of requests so far: keys are never reused (extension, *Task Update Requests*).
     last: u64,
     awaited: bool,
-    /// One that was given up, or that there was no memory for, can be asked for again.
+    /// A request that was given up, or for which memory was short, can be asked again.
     outcome: Option<Revocable<Outcome>>,
 }
 
@@ -96,8 +94,8 @@ impl PendingInput {
         (!shown.is_empty()).then(|| format!("{{{}}}", shown.join(",")))
     }
 
-    /// Delivers the client's answers, written in `revision`, marked as those of the task `id`. Unknown keys are ignored
-    /// (extension, *Task Update Requests*).
+    /// Delivers the client's answers, written in `revision`, marked as answers for the task `id`. Unknown keys are
+    /// ignored (extension, *Task Update Requests*).
     pub(super) fn answer(&self, id: &str, responses: &Object<'_>, revision: Revision) {
         for (key, text) in responses.iter() {
             let number = key.strip_prefix('r').and_then(|number| number.parse().ok());

@@ -14,7 +14,7 @@ use crate::mcp::{
 
 /// Maximum duration of a task. Tasks are meant for long work.
 const MAX_WAIT: Duration = Duration::from_hours(24);
-/// Maximum number of failed polls in a row, if only the connection is at fault.
+/// Maximum number of failed polls in a row, where only the connection is to blame.
 const MAX_FAULTS: u32 = 5;
 
 /// A wait for one task.
@@ -38,7 +38,6 @@ enum Visibility {
 pub(super) enum WaitStep {
     /// An event before the end.
     Event(Event),
-    /// The end.
     Ended(WaitEnd),
 }
 
@@ -48,7 +47,7 @@ pub(super) enum WaitEnd {
     Task(DetailedTask),
     /// An input request had no answer, and the task has no form for that: a text, and the error of the answer.
     Unanswered(String, ErrorObject),
-    /// The task cannot be awaited any more.
+    /// Awaiting the task is no longer possible.
     Lost(ErrorObject),
 }
 
@@ -134,7 +133,6 @@ impl Polling {
         }
     }
 
-    /// New input requests.
     fn ask(&self, task: &DetailedTask, open: &mut OpenQuestions) -> Vec<ServerRequest> {
         if task.status != TaskStatus::InputRequired {
             return Vec::new();

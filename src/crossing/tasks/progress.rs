@@ -1,4 +1,4 @@
-//! Progress of one call under a token of the gateway that no other call has. Knows nothing of tasks.
+//! Progress of one call, under a token of the gateway that is unique to it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +10,6 @@ use crate::mcp::{
     meta,
 };
 
-/// The last token.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 /// The token of one call, and the client's own that it replaces.

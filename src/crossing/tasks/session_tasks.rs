@@ -1,6 +1,5 @@
 //! State of tasks that clients with sessions have at a server with the tasks extension: cached states, and known input
-//! requests. Kept for each owner by itself, so nobody displaces another's. Knows nothing of requests, and of who may make
-//! them.
+//! requests. Each owner has a store of their own, so no owner displaces another's tasks.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -25,7 +24,7 @@ use crate::{
 const MAX_TASKS: usize = 1_000;
 /// Maximum size of one owner's cached tasks in bytes; its oldest are removed.
 const MAX_BYTES: usize = 4 << 20;
-/// Time after its last use at which a task without a cached state is removed.
+/// A task without a cached state is removed this long after its last use.
 const IDLE: Duration = Duration::from_hours(1);
 /// Interval between searches for such tasks.
 const SWEEP: Duration = Duration::from_mins(10);
@@ -69,11 +68,11 @@ struct SessionTask {
     cached: Option<CachedTask>,
     /// Input requests that were sent to the client, answered or not.
     asked: HashSet<String>,
-    /// The client session that follows the task, and what ends that.
+    /// The client session that follows the task, and a guard that ends it.
     followed: Option<(Requester, DropGuard)>,
 }
 
-/// The state of a task, at its owner's expense.
+/// The state of a task, charged to its owner.
 #[derive(Debug)]
 struct CachedTask {
     state: Revocable<DetailedTask>,
@@ -81,12 +80,11 @@ struct CachedTask {
     until: Timestamp,
 }
 
-/// Where else the state of a task is, which decides what becomes of it when memory is short.
+/// Other copies of a task's state, which determine what happens when memory is short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OtherCopy {
     /// At the server, which can be asked again.
     AtServer,
-    /// Nowhere.
     Nowhere,
 }
 
@@ -137,7 +135,7 @@ impl SessionTasks {
             OtherCopy::Nowhere => Relief::Calls,
         };
         let (id, bytes) = (task.id.clone(), task.payload.json().len());
-        // before the lock, which others need to give something up
+        // before the lock, which others need to free memory
         let state = Revocable::new(task, bytes, &context.account, relief)?;
         let mut inner = self.0.lock();
         let tasks = inner.owners.entry(context.caller.owner()).or_default();
@@ -192,14 +190,12 @@ impl SessionTasks {
         Some(InputClaim { tasks: Arc::clone(self), owner: owner.clone(), id: id.to_owned(), key: Some(key.to_owned()) })
     }
 
-    /// A new number.
     pub(super) fn number(&self) -> u64 {
         let mut inner = self.0.lock();
         inner.last += 1;
         inner.last
     }
 
-    /// Removes a task.
     pub(super) fn remove(&self, owner: &Owner, id: &str) {
         self.0.lock().remove(owner, id);
     }
@@ -233,7 +229,7 @@ impl Inner {
         }
     }
 
-    /// Removes idle tasks, so that those of owners who never come back do not stay.
+    /// Removes idle tasks, so that tasks of owners who never come back do not stay.
     fn sweep(&mut self, now: Timestamp) {
         if self.swept.is_some_and(|swept| now.since(swept) < SWEEP) {
             return;
@@ -262,7 +258,7 @@ impl OwnerTasks {
         }
     }
 
-    /// Removes tasks that nobody follows or uses, and that have no valid state.
+    /// Removes tasks that are not followed or in use, and have no valid state.
     fn remove_idle(&mut self, now: Timestamp) {
         let is_idle = |task: &SessionTask| {
             let is_cached = task.cached.as_ref().is_some_and(|cached| cached.until > now);

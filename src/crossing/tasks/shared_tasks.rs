@@ -1,4 +1,4 @@
-//! State that the task decorators of one backend share: registries and dependencies. Knows nothing of calls.
+//! State that the task decorators of one backend share: registries and dependencies.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     support::Clock,
 };
 
-/// Runs a future in the background until it ends or the gateway does.
+/// Runs a future in the background until it or the gateway ends.
 pub(crate) type Spawn = Box<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
 
 /// State that the task decorators of one backend share.
@@ -45,14 +45,13 @@ impl SharedTasks {
         self.of_sessions.note(id, &context.caller.owner(), self.clock.now());
     }
 
-    /// Caches a task that has ended, for a client whose version reports no more than that. Returns true if it has
-    /// ended.
+    /// Caches a finished task, for a client whose version reports only its end. Returns true if the task has ended.
     pub(super) fn keep(&self, task: DetailedTask, context: &Context) -> bool {
         let (is_final, now) = (task.status.is_final(), self.clock.now());
         if is_final && self.of_sessions.cached(&context.caller.owner(), &task.id, now).is_none() {
             let ttl = task.payload.object().and_then(|task| task.get("ttlMs")?.parse().ok());
             let ttl = CACHED.within(ttl.map(Duration::from_millis), CACHED.longest);
-            // without memory for it the server is asked again
+            // without memory for it, the next query goes to the server again
             let _ = self.of_sessions.cache(context, task, now + ttl, OtherCopy::AtServer);
         }
         is_final

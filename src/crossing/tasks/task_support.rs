@@ -1,5 +1,4 @@
 //! Tools of a server with the tasks extension, in lists for clients with tasks of 2025-11-25 (`translation` section 5).
-//! Knows nothing of calls.
 
 use bytes::Bytes;
 

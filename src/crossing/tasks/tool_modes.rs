@@ -1,9 +1,9 @@
 //! Task modes of the tools of a server of 2025-11-25 (2025-11-25, tools, *Execution*), from its lists of tools.
 //!
-//! Lists are read as they pass. The server's list is requested only if a tool is called that no list has named: for each
-//! user one list at a time, and none for [`READ_AGAIN`] after it, so that names which the server does not have cost their
-//! caller and nobody else. The gateway does not rely on an error instead: servers reject a call without the required task
-//! in several ways, and a call that was made is not repeated.
+//! Lists are read as they pass. The gateway requests the server's list only if a call names a tool that no list has
+//! named: for each user one list at a time, and none for [`READ_AGAIN`] after it, so that invented names cost only
+//! their caller. The gateway does not rely on an error instead: servers reject a call without the required task in
+//! several ways, and a call must not be repeated.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -24,27 +24,27 @@ use crate::{
 const MAX_TOOLS: usize = 10_000;
 /// Maximum number of pages of a list.
 const MAX_PAGES: usize = 100;
-/// Maximum number of unlisted names that are known of one user's calls; beyond it the oldest is forgotten.
+/// Maximum number of known unlisted names in one user's calls; beyond it the oldest is forgotten.
 const MAX_UNLISTED: usize = 64;
-/// Maximum number of users of whose calls unlisted names are known; beyond it the one whose were read first is forgotten.
+/// Maximum number of users with known unlisted names; beyond it, the user whose list was read first is forgotten.
 const MAX_USERS: usize = 1_000;
-/// Time for which a list that was read for a user is not read again for that user.
+/// A user's list is not read again for this long.
 const READ_AGAIN: Duration = Duration::from_secs(10);
 
 /// Task modes of one server's tools.
 #[derive(Debug, Default)]
 pub(super) struct ToolModes {
     listed: RwLock<HashMap<String, ToolMode>>,
-    /// The lists that were read for calls of tools that no list had named.
+    /// The lists read for calls of unlisted tools.
     readings: Mutex<HashMap<UserId, Arc<AsyncMutex<UserReading>>>>,
 }
 
-/// The last list that was read for a user.
+/// The last list read for a user.
 #[derive(Debug, Default)]
 struct UserReading {
-    /// The time at which it was read, or could not be read.
+    /// Time when it was read, or reading it failed.
     ended: Option<Instant>,
-    /// Names that it did not have, oldest first.
+    /// Names missing from it, oldest first.
     unlisted: VecDeque<Digest>,
 }
 
@@ -53,9 +53,7 @@ struct UserReading {
 pub(super) enum ToolMode {
     /// It must not be called as a task.
     Forbidden,
-    /// It may be.
     Optional,
-    /// It must be.
     Required,
 }
 
@@ -69,7 +67,7 @@ impl ToolModes {
         }
         let reading = self.reading(&context.caller.user);
         let mut reading = reading.lock().await;
-        // it may have been read meanwhile
+        // another call may have read it by now
         if let Some(mode) = self.known(name) {
             return mode;
         }
@@ -106,14 +104,14 @@ impl ToolModes {
         self.listed.read().get(name).copied()
     }
 
-    /// The list that is read for this user, or was read last.
+    /// The list being read for this user, or the last one.
     fn reading(&self, user: &UserId) -> Arc<AsyncMutex<UserReading>> {
         let mut readings = self.readings.lock();
         if let Some(reading) = readings.get(user) {
             return Arc::clone(reading);
         }
         if readings.len() >= MAX_USERS {
-            // one that is locked is being read
+            // a locked list is being read
             let first = readings.iter().filter_map(|(user, reading)| Some((reading.try_lock().ok()?.ended, user)));
             if let Some(first) = first.min().map(|(_, user)| user.clone()) {
                 readings.remove(&first);

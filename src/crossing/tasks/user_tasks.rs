@@ -1,6 +1,5 @@
-//! State of tasks that clients of 2026-07-28 have at a server of 2025-11-25: the contexts of the calls that created them,
-//! input requests, and outcomes. Kept for each owner by itself, so nobody displaces another's. Knows nothing of requests,
-//! and of who may make them.
+//! State of tasks that clients of 2026-07-28 have at a server of 2025-11-25: the contexts of the calls that created
+//! them, input requests, and outcomes. Each owner has a store of their own, so no owner displaces another's tasks.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -12,7 +11,7 @@ use crate::{mcp::Context, model::Owner, support::Timestamp};
 
 /// Maximum number of tasks of one owner; its oldest are removed.
 const MAX_TASKS: usize = 1_000;
-/// Time after its last use at which a task is removed, unless the gateway waits for its result. Its next request finds it
+/// A task is removed this long after its last use, unless the gateway waits for its result. Its next request finds it
 /// again, with the client's present capabilities.
 const IDLE: Duration = Duration::from_hours(24);
 /// Interval between searches for such tasks.
@@ -31,7 +30,6 @@ struct Inner {
 /// The tasks of one owner by id, with their last use, the oldest first.
 type UserTaskTable = LinkedHashMap<String, (Timestamp, Arc<UserTask>)>;
 
-/// One task.
 #[derive(Debug)]
 pub(super) struct UserTask {
     /// The context of the call that created it.
@@ -43,7 +41,7 @@ pub(super) struct UserTask {
 // === impl UserTasks ===
 
 impl UserTasks {
-    /// The task of this caller; stored if it is unknown.
+    /// The task of this caller; stored if new.
     pub(super) fn note(&self, id: &str, context: &Context, now: Timestamp) -> Arc<UserTask> {
         let mut inner = self.0.lock();
         inner.sweep(now);
@@ -73,7 +71,7 @@ impl UserTasks {
 // === impl Inner ===
 
 impl Inner {
-    /// Removes idle tasks, so that those of owners who never come back do not stay.
+    /// Removes idle tasks, so that tasks of owners who never come back do not stay.
     fn sweep(&mut self, now: Timestamp) {
         if self.swept.is_some_and(|swept| now.since(swept) < SWEEP) {
             return;

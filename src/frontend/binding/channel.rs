@@ -1,6 +1,6 @@
 //! A client on a channel, which carries one message after another in both directions (WebSocket, stdio; `translation`
-//! 2.5). For legacy clients the channel is the session; requests of 2026-07-28 run beside it, each by itself. The end of
-//! the channel cancels everything on it. Knows nothing of framing.
+//! 2.5). For legacy clients the channel is the session; requests of 2026-07-28 run next to it, independently of each
+//! other. The end of the channel cancels everything on it.
 //!
 //! Outgoing messages wait in a bounded queue, so that a slow reader does not delay its own cancellations. When half of the
 //! queue is used, no further message is read from the client.
@@ -47,16 +47,14 @@ use crate::{
 
 /// Time for the client to read the remaining messages when the channel ends.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Share of the queue up to which messages are read from the client.
+/// The client is read while no more than this share of the queue is used.
 const READ_UP_TO: (usize, usize) = (1, 2);
-/// Share of the queue up to which answers are added; the rest is for messages outside of calls.
+/// Answers fill the queue up to this share; the rest is for messages outside of calls.
 const ANSWER_UP_TO: (usize, usize) = (3, 4);
 
-/// One client.
 pub(super) struct ChannelClient {
     state: Arc<FrontendState>,
     sender: Sender,
-    /// Outgoing messages.
     queue: Arc<ReplayBuffer>,
     /// Notified when a message leaves the queue.
     taken: Arc<Notify>,
@@ -64,7 +62,6 @@ pub(super) struct ChannelClient {
     session: Option<Arc<Session>>,
     /// The requests of 2026-07-28.
     requests: Arc<RunningCalls>,
-    /// Answers in progress.
     answers: SelectAll<OpenAnswer>,
     linger: Duration,
 }
@@ -77,7 +74,6 @@ pub(super) enum ChannelInput {
     Refused(RequestRefusal),
 }
 
-/// Outgoing messages.
 pub(super) struct ChannelOutput {
     reader: ReplayReader,
     taken: Arc<Notify>,
@@ -161,7 +157,7 @@ impl ChannelClient {
         }
     }
 
-    /// Returns `true` if at most this part of the queue waits for the client.
+    /// Returns `true` if at most this part of the queue is in use.
     fn has_room(&self, (part, whole): (usize, usize)) -> bool {
         let (settings, waiting) = (&self.state.settings, self.queue.waiting());
         waiting.messages <= settings.queue / whole * part && waiting.bytes <= settings.replay_bytes
@@ -173,7 +169,8 @@ impl ChannelClient {
         self.answers = answers.filter(|answer| !matches!(answer.stream, AnswerStream::Listen(_))).collect();
     }
 
-    /// Answers what is still open when the time after the end of the input is over: a program that reads on would wait for ever.
+    /// Answers open requests when the time after the end of the input is over: a program that keeps reading would wait
+    /// forever.
     fn refuse_the_rest(&mut self) {
         for id in std::mem::take(&mut self.answers).into_iter().filter_map(|answer| answer.id) {
             let message = "The input ended before the answer was there: keep it open until all answers have come. The call may have run";
@@ -215,7 +212,7 @@ impl ChannelClient {
         let cancel_reason = CancelReason::new("client disconnected");
         let served = RequestEnvelope::read(&params).and_then(|envelope| {
             envelope.check(&method)?;
-            // as long as the request has its permit, which bounds their number
+            // held as long as the request's permit, which bounds their number
             let guard = self.requests.begin(Some((id.clone(), cancel_reason.clone())));
             let (state, sender, id) = (&self.state, &self.sender, id.clone());
             let request =

@@ -1,5 +1,5 @@
-//! Bytes on their way to a client: charged to its user until the last of them is taken, and given up if the user holds too
-//! much. Knows nothing of their content.
+//! Bytes on their way to a client: charged to its user until the last byte is taken, and dropped if the user holds too
+//! much.
 
 use std::{
     collections::VecDeque,
@@ -15,7 +15,7 @@ use crate::support::{
     memory::{Exhausted, Relief, Revocable},
 };
 
-/// The most that is taken at once: what a connection has taken is no longer charged.
+/// The most taken at once: bytes are no longer charged once a connection has taken them.
 const CHUNK: usize = 64 * 1024;
 
 /// Bytes that wait for a connection to take them. As a body its length is known.
@@ -44,7 +44,7 @@ impl HeldBytes {
     ///
     /// # Errors
     ///
-    /// The rest was given up.
+    /// The rest was dropped to free memory.
     pub(super) fn next(&mut self) -> Result<Option<Bytes>, Exhausted> {
         if self.left == 0 {
             return Ok(None);

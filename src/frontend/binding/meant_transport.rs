@@ -1,5 +1,5 @@
-//! The transport that a request over HTTP means: clients of Streamable HTTP are given the address of HTTP+SSE, and the reverse.
-//! Each address takes both, where no client needs a refusal to find the other.
+//! The transport that a request over HTTP means: clients of Streamable HTTP get configured with the address of
+//! HTTP+SSE, and the reverse. Each address accepts both, except where clients rely on a refusal to find the other.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{
     resource::{Authorized, MessageTicket, OpensStreamAlone},
 };
 
-/// A GET at `/mcp`: a stream of a session, or that of a client of HTTP+SSE.
+/// A GET at `/mcp`: a stream of a session, or the stream of an HTTP+SSE client.
 pub(super) async fn get_at_mcp(
     State(state): State<Arc<FrontendState>>,
     head: RequestHead,
@@ -32,7 +32,7 @@ pub(super) async fn get_at_mcp(
     streamable::get(State(state), head).await
 }
 
-/// A GET at `/sse`: the stream of a client of HTTP+SSE, or one of a session.
+/// A GET at `/sse`: the stream of an HTTP+SSE client, or a stream of a session.
 pub(super) async fn get_at_sse(
     State(state): State<Arc<FrontendState>>,
     ticket: Option<Extension<Arc<MessageTicket>>>,
@@ -71,9 +71,9 @@ pub(super) async fn delete_at_sse(
     }
 }
 
-/// True for a GET of a client of HTTP+SSE. It names no session, and no version before its handshake: one of Streamable HTTP that
-/// looks for a stream does, and needs the 405. A client of HTTP+SSE that opens its lost stream again names its version too, so that
-/// it is known by the stream that it had here.
+/// True for a GET of an HTTP+SSE client: it names no session, and no version before its handshake. A Streamable HTTP
+/// client looking for a stream names one, and needs the 405. An HTTP+SSE client that reopens a lost stream also names
+/// its version, so it is recognized by the stream it had here.
 async fn means_http_sse(state: &FrontendState, head: &RequestHead) -> Result<bool, RequestRefusal> {
     if head.session().is_some() || state.settings.serves == Serves::ModernAlone || head.check_event_stream().is_err() {
         return Ok(false);

@@ -1,6 +1,6 @@
 //! The headers in which a client of 2026-07-28 mirrors its request, so that proxies can route without reading the body
-//! (transports, *Request Metadata*), read in one pass. A request whose headers differ from its body is refused: a proxy
-//! may have decided by the headers.
+//! (transports, *Request Metadata*), read in one pass. A request whose headers differ from its body is refused, since a
+//! proxy may have acted on the headers.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::{
     wire::headers::{self, text_of},
 };
 
-/// What the headers of a request say of its body.
+/// The contents of a body as the headers of its request state them.
 #[derive(Debug, Default)]
 pub(super) struct MirroredRequest<'a> {
     version: Occurrence<'a>,
@@ -21,7 +21,7 @@ pub(super) struct MirroredRequest<'a> {
     params: Mirror,
 }
 
-/// A header that has to be there once.
+/// A header that must appear once.
 #[derive(Debug, Default)]
 enum Occurrence<'a> {
     #[default]
@@ -61,7 +61,7 @@ impl<'a> MirroredRequest<'a> {
     ///
     /// # Errors
     ///
-    /// `-32020` if one is missing, repeated or different.
+    /// `-32020` if any is missing, repeated or different.
     pub(super) fn checked(
         self,
         envelope: &RequestEnvelope,
@@ -74,7 +74,7 @@ impl<'a> MirroredRequest<'a> {
         if self.method.text("Mcp-Method")? != method.as_str() {
             return Err(mismatch("the Mcp-Method header and the body name different methods"));
         }
-        // parameters without a name are invalid, which the server reports
+        // parameters without a name are invalid, and the server reports that
         let Some(name) = method.mirrored_member().and_then(|key| json::unquoted(params.member(key)?)) else {
             return Ok(self.params);
         };
@@ -100,7 +100,7 @@ impl<'a> Occurrence<'a> {
     ///
     /// # Errors
     ///
-    /// `-32020` if it is missing, repeated or no text.
+    /// `-32020` if it is missing, repeated or not text.
     fn text(&self, name: &str) -> Result<&'a str, ErrorObject> {
         let text = if let Self::Once(value) = self { text_of(value) } else { None };
         text.ok_or_else(|| mismatch(&format!("the {name} header is missing, or is there more than once")))

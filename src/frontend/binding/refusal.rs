@@ -17,7 +17,6 @@ use crate::{
     wire::headers,
 };
 
-/// A request that is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestRefusal {
     status: StatusCode,
@@ -30,7 +29,7 @@ pub(crate) struct RequestRefusal {
     elsewhere: Option<OwnedElsewhere>,
 }
 
-/// A header beside the error.
+/// A header sent with the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hint {
     Allow(&'static str),
@@ -54,7 +53,6 @@ impl RequestRefusal {
         Self { status, error, id: Some(id), revision: Some(Revision::NEWEST), hint: None, elsewhere: None }
     }
 
-    /// 400 with `-32600`.
     pub(crate) fn invalid(message: &str) -> Self {
         Self::new(StatusCode::BAD_REQUEST, ErrorObject::INVALID_REQUEST, message)
     }
@@ -85,7 +83,6 @@ impl RequestRefusal {
         Self::new(StatusCode::NOT_ACCEPTABLE, ErrorObject::INVALID_REQUEST, &message)
     }
 
-    /// 415.
     pub(crate) fn not_json() -> Self {
         let message = "Unsupported Media Type: Content-Type must be application/json";
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorObject::INVALID_REQUEST, message)
@@ -99,7 +96,6 @@ impl RequestRefusal {
         Self { hint: Some(Hint::Uncompressed), ..refusal }
     }
 
-    /// 413.
     pub(crate) fn too_large(most: usize) -> Self {
         let message = format!("Payload Too Large: a message may have at most {most} bytes");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorObject::INVALID_REQUEST, &message)
@@ -124,7 +120,7 @@ impl RequestRefusal {
         Self::new(StatusCode::NOT_FOUND, ErrorObject::INVALID_REQUEST, message)
     }
 
-    /// 405: the request needs a session, and none is named. Clients of both transports over HTTP read where they can go.
+    /// 405: the request needs a session, and names none. Clients of both HTTP transports learn where to go.
     pub(crate) fn method_not_allowed(endpoint: &Endpoint, serves: Serves) -> Self {
         let target = &endpoint.target;
         let path = |binding| Endpoint { binding, target: target.clone() };
@@ -143,8 +139,8 @@ impl RequestRefusal {
         Self { hint: Some(Hint::Allow(allowed)), ..refusal }
     }
 
-    /// 405 for Streamable HTTP at `/sse` with a credential that opens the stream of HTTP+SSE alone: a client that tries both falls
-    /// back to that.
+    /// 405 for Streamable HTTP at `/sse` with a credential that opens only HTTP+SSE streams: a client that tries both
+    /// falls back to that.
     pub(crate) fn opens_stream_alone() -> Self {
         let message = "Method Not Allowed: this credential opens the stream of HTTP+SSE here, with GET, and nothing else; messages go \
                        to the address in its first event. Streamable HTTP needs a token, or a key that was created with --direct, in \
@@ -162,8 +158,8 @@ impl RequestRefusal {
         ))
     }
 
-    /// 404 for a session that does not exist (never 401 or 400, design rule 9); 503 if the store cannot be read; 429 if the
-    /// caller is at a bound.
+    /// 404 for a session that does not exist (never 401 or 400, design rule 9); 503 if the store cannot be read; 429 if
+    /// the caller has reached a limit.
     pub(crate) fn missing(missing: LookupError) -> Self {
         match missing {
             LookupError::Unknown => Self::new(
@@ -190,7 +186,7 @@ impl RequestRefusal {
         Self::new(StatusCode::NOT_FOUND, ErrorObject::INVALID_REQUEST, message)
     }
 
-    /// 421 for a request that another replica has to answer: the client gets this only if that cannot be reached.
+    /// 421 for a request that another replica has to answer: the client only gets it if that replica cannot be reached.
     pub(crate) fn elsewhere(owner: ReplicaNumber) -> Self {
         let message = "Misdirected Request: another replica of this gateway has the session or the call; try again";
         let refusal = Self::retry(StatusCode::MISDIRECTED_REQUEST, message);
@@ -205,7 +201,7 @@ impl RequestRefusal {
         self
     }
 
-    /// 429 if the user is at the bound, 503 if the gateway is; both with `Retry-After`.
+    /// 429 if the user has reached the limit, 503 if the gateway has; both with `Retry-After`.
     pub(crate) fn full(full: LimitReached, binding: Binding) -> Self {
         match full {
             LimitReached::User if binding.is_connection() => Self::retry(
@@ -240,7 +236,7 @@ impl RequestRefusal {
         Self { hint: Some(Hint::RetryAfter), ..refusal }
     }
 
-    /// The JSON-RPC error response. One without id has `null` there, except toward versions that leave it out.
+    /// The JSON-RPC error response. Without an id it has `null` there, except toward versions that leave it out.
     pub(crate) fn into_message(self) -> Message {
         let idless = self.revision.is_some_and(|revision| revision.has(Feature::IdlessErrors));
         let id = self.id.or_else(|| (!idless).then_some(RequestId::NULL));

@@ -1,5 +1,4 @@
-//! The head of a request, and the choice by head and body between a session and a request without one. Knows nothing of how
-//! either is served.
+//! The head of a request, and the choice by head and body between a session and a request without one.
 
 use std::sync::Arc;
 
@@ -31,10 +30,10 @@ use crate::{
     },
 };
 
-/// Codings of a body that are named to a client that uses them.
+/// Codings of a body that a refusal names.
 const CODINGS: [&str; 6] = ["gzip", "x-gzip", "br", "zstd", "deflate", "compress"];
 
-/// The first bytes of a body in a coding, for one that is not named.
+/// The first bytes of a compressed body, to detect a coding that no header names.
 const MAGIC: [(&[u8], &str); 2] = [(b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd")];
 
 /// The head of a request.
@@ -42,13 +41,12 @@ const MAGIC: [(&[u8], &str); 2] = [(b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", 
 pub(crate) struct RequestHead {
     /// The client, and the endpoint.
     pub(crate) sender: Sender,
-    /// The headers.
     pub(crate) headers: HeaderMap,
-    /// The version that the request names.
+    /// The version in the header.
     pub(crate) version: VersionHeader,
-    /// The version in the header, if the gateway speaks it.
+    /// The version in the header, if the gateway supports it.
     pub(crate) revision: Option<Revision>,
-    /// Where it may be answered.
+    /// The replicas that may answer it.
     pub(super) place: RequestPlace,
     /// The answers that the client of a POST reads.
     pub(super) answers: AnswerForm,
@@ -57,28 +55,24 @@ pub(crate) struct RequestHead {
 /// The answers that a client of Streamable HTTP reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnswerForm {
-    /// JSON or events.
     Both,
-    /// JSON alone.
     Json,
 }
 
 /// The value of `MCP-Protocol-Version`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VersionHeader {
-    /// No header.
     Absent,
     /// A version with sessions.
     Legacy,
     /// A version without sessions.
     Modern,
-    /// Something else.
     Unknown,
 }
 
 /// The semantics of a message.
 pub(super) enum Semantics {
-    /// Those of a session: the frame, or its error.
+    /// With a session: the frame, or its error.
     Session(Result<Frame, Malformed>),
     /// A request of a version without sessions.
     Request(EnvelopedRequest),
@@ -90,7 +84,7 @@ pub(super) enum Semantics {
 pub(super) struct EnvelopedRequest {
     pub(super) id: RequestId,
     pub(super) method: Method,
-    /// They have the envelope.
+    /// The parameters, with the envelope.
     pub(super) params: IndexedJson,
 }
 
@@ -101,7 +95,7 @@ impl RequestHead {
     ///
     /// # Errors
     ///
-    /// The refusal of a path that is no endpoint.
+    /// The refusal of a path that is not an endpoint.
     pub(super) fn read(
         parts: &mut Parts,
         admission: Authorized,
@@ -174,7 +168,7 @@ impl RequestHead {
         Err(RequestRefusal::not_acceptable("text/event-stream, since the answer to this GET is a stream of events"))
     }
 
-    /// Checks that a body that is no message is not compressed, which would be the reason.
+    /// Checks that a body that is not a message is not compressed, which would be the reason.
     ///
     /// # Errors
     ///
@@ -187,7 +181,7 @@ impl RequestHead {
         named.or(magic).map_or(Ok(()), |coding| Err(RequestRefusal::compressed(coding)))
     }
 
-    /// The replica that holds the suspended call of this request, if that is another one.
+    /// The replica that holds the suspended call of this request, if it is not this one.
     pub(super) fn owner_elsewhere(&self, state: &FrontendState, request: &EnvelopedRequest) -> Option<ReplicaNumber> {
         if state.replica == ReplicaNumber::SOLE || self.place != RequestPlace::Anywhere {
             return None;
@@ -195,11 +189,11 @@ impl RequestHead {
         request.replica().filter(|named| *named != state.replica)
     }
 
-    /// Checks that this gateway takes something new.
+    /// Checks that this gateway still accepts new requests.
     ///
     /// # Errors
     ///
-    /// 421 for what another replica carried here while this one stops.
+    /// 421 for a request carried here by another replica while this one stops.
     pub(super) fn check_taken(&self, state: &FrontendState) -> Result<(), RequestRefusal> {
         if self.place == RequestPlace::Carried && state.drained.is_cancelled() {
             return Err(RequestRefusal::elsewhere(state.replica));
@@ -219,7 +213,7 @@ impl RequestHead {
 // === impl EnvelopedRequest ===
 
 impl EnvelopedRequest {
-    /// The replica that holds the suspended call that it goes on with.
+    /// The replica that holds the suspended call that the request resumes.
     pub(super) fn replica(&self) -> Option<ReplicaNumber> {
         let request_state = self.params.member("requestState").and_then(json::unquoted)?;
         let (_, named) = ReplicaNumber::unmark(&request_state);
@@ -244,16 +238,17 @@ impl FromRequestParts<Arc<FrontendState>> for RequestHead {
 ///
 /// # Errors
 ///
-/// If it is no message, or one that can be read in two ways.
+/// If it is not a message, or if it has two readings.
 pub(super) fn parse(body: &Bytes) -> Result<Frame, Malformed> {
     Frame::parse(body).and_then(Frame::unambiguous)
 }
 
-/// Reads a body of bounded length, with the claim of the user for it. The claim is held as long as the body is worked on.
+/// Reads a body of bounded length, with the claim of the user for it. The claim is held as long as the body is being
+/// processed.
 ///
 /// # Errors
 ///
-/// 413, also for an incomplete body, whose client reads no answer; 503 if there is no memory for it.
+/// 413, also for an incomplete body, since its client will not read an answer; 503 if there is no memory for it.
 pub(super) async fn read(
     state: &FrontendState,
     caller: &Caller,
@@ -279,7 +274,7 @@ pub(super) async fn read(
 ///
 /// # Errors
 ///
-/// The refusal of a message that contradicts itself, or of an era that is not served.
+/// The refusal of a message that contradicts itself, or of an era that this gateway does not serve.
 pub(super) fn choose(
     serves: Serves,
     version: VersionHeader,
@@ -325,7 +320,7 @@ fn without_envelope(method: &Method, id: RequestId) -> RequestRefusal {
     RequestRefusal::modern(ErrorObject::invalid_params(message), id)
 }
 
-/// The refusal of a message of a session, for a gateway that serves no sessions.
+/// The refusal of a session's message at a gateway without sessions.
 fn sessionless(frame: &Result<Frame, Malformed>) -> RequestRefusal {
     match frame {
         Ok(Frame::Single(Message::Request { id, method: Method::Initialize, params })) => {

@@ -1,5 +1,4 @@
-//! HTTP responses of the MCP endpoints: one JSON text, or a stream of server-sent events with comments in between. Knows
-//! nothing of calls and of sessions.
+//! HTTP responses of the MCP endpoints: one JSON text, or a stream of server-sent events with comments in between.
 
 use std::{convert::Infallible, future::pending, iter, pin::Pin, sync::Arc, time::Duration, vec};
 
@@ -33,10 +32,10 @@ const STREAM_START_TIMEOUT: Duration = Duration::from_secs(2);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// The delay before a client reconnects to a stream that was closed.
 const RETRY: Duration = Duration::from_secs(1);
-/// The time that a stream outlives the credential that it rests on, so that a client can renew it.
+/// A stream outlives its credential by this, so that a client can renew it.
 const EXPIRY_GRACE: Duration = Duration::from_secs(30);
 
-/// Minimum size in bytes of a payload for which a copy costs more than a body of several parts.
+/// From this size in bytes on, a copy of the payload costs more than a body in several parts.
 const LARGE: usize = 16 * 1024;
 
 /// The form of a response without stream.
@@ -52,7 +51,7 @@ pub(super) enum ResponseForm {
 
 /// The start of a response.
 pub(super) enum ResponseStart<S> {
-    /// The whole response: nothing but answers came, and they came in time.
+    /// The whole response: only answers came, and in time.
     Complete(Response),
     /// A stream: the messages so far, and the rest.
     Stream(Vec<Message>, S),
@@ -64,12 +63,12 @@ pub(super) enum EventSource {
     Call(CallStream, ReplayReader),
     /// A standalone stream of a session.
     Standalone(ReplayReader),
-    /// The answer to a request without a session: the messages so far, the rest, and the account of the user. It cannot be
+    /// The answer to a request without a session: the messages so far, the rest, and the user's account. It cannot be
     /// resumed.
     Request(vec::IntoIter<Message>, RequestMessages, Account),
 }
 
-/// The user who pays for what is on its way.
+/// The user who pays for data in transit.
 #[derive(Clone, Copy)]
 pub(super) struct Payer<'a> {
     pub(super) state: &'a FrontendState,
@@ -87,8 +86,8 @@ pub(super) struct StreamOptions {
     pub(super) priming: Priming,
     /// The time after which it is closed, for a client that reconnects by itself.
     pub(super) lifetime: Option<Duration>,
-    /// The session whose client is pinged while the stream is idle, for a reader that takes comments for errors; `None`:
-    /// comments are written.
+    /// The session whose client gets pings while the stream is idle, for a reader that mistakes comments for errors;
+    /// `None`: comments are written.
     pub(super) pinged: Option<Arc<Session>>,
 }
 
@@ -135,7 +134,7 @@ where
     ResponseStart::Stream(ready, messages)
 }
 
-/// The response for a client that accepts JSON alone: the answers, when they have come. What comes with them is dropped.
+/// The response for a client that accepts only JSON: the answers, once complete. Other messages are dropped.
 pub(super) async fn answers_alone<S>(mut messages: S, form: ResponseForm, payer: Payer<'_>) -> Response
 where
     S: Stream<Item = Message> + Unpin + Send + 'static,
@@ -166,7 +165,6 @@ pub(super) fn empty(status: StatusCode) -> Response {
     response
 }
 
-/// A JSON text.
 pub(super) async fn json(messages: &[Message], form: ResponseForm, payer: Payer<'_>) -> Response {
     let (body, status) = match (form, messages) {
         (ResponseForm::Session, [message]) => (body(message, payer).await, StatusCode::OK),
@@ -179,7 +177,7 @@ pub(super) async fn json(messages: &[Message], form: ResponseForm, payer: Payer<
     response
 }
 
-/// The text of a message; a large one is not copied for it, and waits at the user's expense.
+/// The text of a message. A large one is written without a copy, at the user's expense.
 async fn body(message: &Message, payer: Payer<'_>) -> Body {
     if message.payload_len() < LARGE {
         return Body::from(message.encode());
@@ -190,7 +188,7 @@ async fn body(message: &Message, payer: Payer<'_>) -> Body {
     }
 }
 
-/// The error in the place of an answer for which there is no memory.
+/// The error sent in place of an answer that does not fit in memory.
 fn instead(answer: &Message) -> Message {
     let id = match answer {
         Message::Response { id, .. } => id.clone(),
@@ -206,7 +204,7 @@ pub(super) fn stream(
     end: impl Future<Output = ()> + Send + 'static,
 ) -> Response {
     if matches!(source, EventSource::Standalone(_)) {
-        // idle most of the time, and many: what is made of another stream or future holds the room of that twice
+        // mostly idle, and many of them: a wrapper around a stream or future would double its size
         let events: Pin<Box<dyn Stream<Item = Bytes> + Send>> = Box::pin(events(source, options, Box::pin(end)));
         return event_stream(Body::from_stream(gather(events).map(Ok::<_, Infallible>)));
     }
@@ -228,14 +226,14 @@ fn event_stream(body: Body) -> Response {
     response
 }
 
-/// The ticks at which an idle connection is kept alive.
+/// The ticks that keep an idle connection alive.
 pub(super) fn keep_alive() -> tokio::time::Interval {
     let mut interval = interval_at(Instant::now() + KEEP_ALIVE_INTERVAL, KEEP_ALIVE_INTERVAL);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     interval
 }
 
-/// Waits until streams that rest on the lease must end: its revocation, or a while after its expiry.
+/// Waits until streams under the lease must end: its revocation, or a while after its expiry.
 pub(super) fn credential_end(lease: &StreamLease, now: Timestamp) -> impl Future<Output = ()> + Send + 'static + use<> {
     let revoked = Arc::clone(&lease.revoked);
     let left = lease.expires.map(|expires| expires.since(now) + EXPIRY_GRACE);
@@ -286,7 +284,7 @@ fn events(
                             continue;
                         }
                         let Ok(mut held) = HeldBytes::new([event], source.account()).await else {
-                            // one that can be resumed is
+                            // only streams that can be resumed
                             if let EventSource::Request(..) = source {
                                 yield options.event(&source, number, &instead(&message));
                             }
@@ -308,7 +306,7 @@ fn events(
                 },
                 _ = keep_alive.tick() => match &options.pinged {
                     None => yield sse::KEEP_ALIVE,
-                    // before that a client may take a request for an error
+                    // before that, a client may mistake a request for an error
                     Some(session) if session.is_initialized() => {
                         pings += 1;
                         yield ping(pings);
@@ -320,7 +318,7 @@ fn events(
     }
 }
 
-/// A ping that nobody waits for: any answer to it is a stray one.
+/// A ping whose answer is ignored, like any stray answer.
 fn ping(number: u64) -> Bytes {
     let id = RequestId::string(&format!("lk-alive-{number}"));
     let params = IndexedJson::default();
@@ -377,7 +375,7 @@ impl Payer<'_> {
         self.state.sessions.account(self.caller)
     }
 
-    /// A message that waits for others: itself, or an error in its place if there is no memory for it.
+    /// A queued message: itself, or an error in its place if there is no memory for it.
     async fn kept(self, message: Message, charge: &mut Option<Charge>) -> Message {
         let length = message.payload_len();
         if length < LARGE {

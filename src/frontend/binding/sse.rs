@@ -78,13 +78,13 @@ pub(super) async fn open(
     let opening = Some(sse::event("endpoint", connection.address().as_bytes()));
     let options = StreamOptions { opening, pinged, ..StreamOptions::default() };
     Ok(response::stream(source, options, async move {
-        // dropped with the stream, also if it is never read
+        // dropped with the stream, even if it is never read
         let _connection = connection;
         end.await;
     }))
 }
 
-/// Finds out who the client is that goes on without `initialize`, once for each session.
+/// Identifies a client that continues without `initialize`, once per session.
 async fn recognize(
     state: &Arc<FrontendState>,
     session: &Arc<Session>,
@@ -102,7 +102,7 @@ async fn recognize(
     recognized.await.copied().map_err(RequestRefusal::missing)
 }
 
-/// Begins to listen, and sets again what the client had set: in the background, since servers may have to start.
+/// Begins to listen, and restores what the client had set: in the background, since servers may have to start.
 fn go_on(state: &Arc<FrontendState>, session: &Arc<Session>, sender: &Sender, continued: Option<Continued>) {
     let (state, session, sender) = (Arc::clone(state), Arc::clone(session), sender.clone());
     state.tracker.clone().spawn(async move {
@@ -140,9 +140,9 @@ fn takes_comments_for_errors(head: &RequestHead) -> bool {
     ["ReactorNetty/", "Java-http-client/"].iter().any(|client| agent.starts_with(client))
 }
 
-/// Waits for the end of the newest lease of the session (OA-116), or of the gateway. After a revocation it returns at once.
-/// After an expiry, and when the gateway is about to stop, the calls that run are answered first: the stream then ends by itself,
-/// with its queue.
+/// Waits for the end of the session's newest lease (OA-116), or of the gateway. Returns at once after a revocation.
+/// After an expiry, or when the gateway is about to stop, running calls are answered first: the stream then ends by
+/// itself, with its queue.
 async fn lease_end(session: Arc<Session>, state: Arc<FrontendState>) {
     let mut leases = session.lease.subscribe();
     loop {
@@ -171,7 +171,7 @@ async fn lease_end(session: Arc<Session>, state: Arc<FrontendState>) {
     }
 }
 
-/// Lets the session live as long as the credential of a message, if that is a later one of the same grant.
+/// Extends the session to the expiry of a message's credential, if that is later and of the same grant.
 fn renew(session: &Session, admission: &Authorized) {
     if admission.caller.grant != session.owner.grant {
         return;
@@ -206,7 +206,7 @@ pub(super) async fn post(
     received.map_err(|refusal| refusal.toward(revision))
 }
 
-/// The session that the query names.
+/// The session named in the query.
 fn named(state: &FrontendState, query: MessagesQuery, head: &RequestHead) -> Result<Arc<Session>, RequestRefusal> {
     head.check_json()?;
     let id = query.session_id.ok_or_else(|| RequestRefusal::invalid("Bad Request: the query has no session_id"))?;
@@ -247,7 +247,7 @@ async fn serve(
         return Err(RequestRefusal::ended_stream());
     }
     if session.client().is_none() && goes_on(&frame) {
-        // not all clients that come back say so when they open their stream
+        // not all returning clients say so when they open their stream
         recognize(state, session, &sender, Arrival::First).await.map_err(refuse)?;
         off_worker(body.len()).await;
     }
@@ -267,8 +267,8 @@ async fn serve(
     Ok(response::accepted())
 }
 
-/// Drives a call: its messages are added to the one stream even if that is not read. If the stream was closed because its
-/// reader is too slow, the session ends here: the connection would notice only when its peer reads on.
+/// Drives a call: its messages are added to the single stream even if it is not read. If the stream was closed because
+/// its reader is too slow, the session ends here, since the connection would notice only once its peer reads again.
 fn run(inbound: &Inbound<'_>, mut exchange: SessionExchange) {
     let (state, session) = (Arc::clone(inbound.state), Arc::clone(inbound.session));
     let delivery = session.deliveries.token();
@@ -284,7 +284,7 @@ fn run(inbound: &Inbound<'_>, mut exchange: SessionExchange) {
 }
 
 impl SseConnection {
-    /// The path to which the client posts; its credential is never in it (OA-122).
+    /// The path for the client's posts. It never contains the credential (OA-122).
     fn address(&self) -> String {
         let path = format!("/messages?session_id={}", self.session.id.as_str());
         self.ticket.as_ref().map_or(path.clone(), |ticket| format!("{path}&{}", ticket.parameter()))

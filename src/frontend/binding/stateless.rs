@@ -1,5 +1,4 @@
-//! Requests of 2026-07-28 over Streamable HTTP, and the form of the answer. Knows nothing of the headers that mirror the
-//! body.
+//! Requests of 2026-07-28 over Streamable HTTP, and the form of the answer.
 
 use std::sync::Arc;
 
@@ -23,7 +22,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// The refusal of an envelope or headers that are wrong.
+/// The refusal of an invalid envelope or invalid headers.
 pub(super) async fn serve(
     state: &FrontendState,
     head: &RequestHead,

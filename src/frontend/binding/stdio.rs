@@ -1,7 +1,7 @@
 //! Standard input and output of a process that one local client has started (all versions, transports, *stdio*): one
 //! message per line, on any pair of byte streams. Nothing but messages is written.
 //!
-//! A line that is no message is answered with an error, and the lines after it are served.
+//! A line that is not a message is answered with an error, and reading continues.
 
 mod client_lines;
 mod upgrade;

@@ -1,7 +1,7 @@
 //! Streamable HTTP (2025-03-26, 2025-06-18 and 2025-11-25, transports): POST, GET and DELETE at one path.
 //!
-//! A DELETE without a session is answered 405, not 400, and so is a GET that opens nothing else: older clients take 405 as the
-//! absence of a stream, and none of them as an error.
+//! A DELETE without a session gets a 405, not a 400, and so does a GET that opens nothing else: older clients take a
+//! 405 as the absence of a stream, but not as an error.
 
 use std::{future::pending, sync::Arc};
 
@@ -59,7 +59,6 @@ impl StreamableHttp {
         Self(state)
     }
 
-    /// Returns `true` if the request is a POST to one of the endpoints.
     pub fn takes(&self, request: &Request) -> bool {
         let below = request.uri().path().strip_prefix("/mcp");
         request.method() == Verb::POST && below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
@@ -103,14 +102,14 @@ async fn receive(
     read(state, &head.sender.admission.caller, body).await
 }
 
-/// Serves a large body off the worker, up to where it waits. It may be ended for the sake of others.
+/// Serves a large body off the worker, up to where it waits. It may be ended to free memory for others.
 async fn serve_large(
     state: Arc<FrontendState>,
     head: RequestHead,
     body: Bytes,
     mut claim: Claim,
 ) -> Result<Response, RequestRefusal> {
-    // what it is translated into on its way takes as much again
+    // its translation takes as much memory again
     if claim.grow_soon(body.len()).await.is_err() {
         return Err(RequestRefusal::out_of_memory().toward(head.revision));
     }
@@ -179,7 +178,7 @@ async fn stream(state: &Arc<FrontendState>, head: &RequestHead) -> Result<Respon
     let inbound = Inbound { state, session: &session, sender: &head.sender };
     let source = match source(head, &session) {
         Resumption::Stream(source) => source,
-        // the status at which an `EventSource` stays away
+        // the status that keeps an `EventSource` from reconnecting
         Resumption::Over => return Ok(response::empty(StatusCode::NO_CONTENT)),
         Resumption::Lost(id) => {
             let event = session.answers.prefix.answer(&CallStream::over(), 1);
@@ -192,7 +191,7 @@ async fn stream(state: &Arc<FrontendState>, head: &RequestHead) -> Result<Respon
     }
     let credential_end = credential_end(&head.sender.admission.lease, state.clock.now());
     Ok(match source {
-        // the stream carries the end of the session, as it did for its first reader
+        // the stream ends with the session, as it did for its first reader
         EventSource::Call(..) | EventSource::Request(..) => response::stream(source, options(&inbound), credential_end),
         EventSource::Standalone(_) => {
             let options = StreamOptions { lifetime: None, ..options(&inbound) };
@@ -203,11 +202,10 @@ async fn stream(state: &Arc<FrontendState>, head: &RequestHead) -> Result<Respon
 
 /// The answer to a GET.
 enum Resumption {
-    /// A stream.
     Stream(EventSource),
-    /// Nothing: the call that it names has ended, and its client has read everything.
+    /// Nothing: the named call has ended, and its client has read everything.
     Over,
-    /// The error for a call that is not known any more.
+    /// The error for a call that is no longer known.
     Lost(RequestId),
 }
 
@@ -244,9 +242,9 @@ fn options(inbound: &Inbound<'_>) -> StreamOptions {
     }
 }
 
-/// Answers a POST: as JSON if nothing but answers comes and they come in time, else as a stream. A task drives the call
-/// even if the stream is not read: cancellations arrive despite a slow reader, and a reader may reconnect. `request` is the
-/// only one that it answers.
+/// Answers a POST: as JSON if only answers come, and in time, else as a stream. A task drives the call even if the
+/// stream is not read: cancellations arrive despite a slow reader, and a reader may reconnect. `request` is the only
+/// request that it answers.
 async fn respond<S>(
     inbound: &Inbound<'_>,
     request: Option<&RequestId>,
@@ -277,7 +275,7 @@ where
         }
         session.answers.finish(&stream, &buffer);
     });
-    // the call itself ends with the session and with the credential, and says so on the stream
+    // the call itself ends with the session and with the credential, and reports that on the stream
     response::stream(source, options(inbound), pending())
 }
 
@@ -292,7 +290,7 @@ pub(super) async fn delete(
     Ok(response::empty(StatusCode::NO_CONTENT))
 }
 
-/// The session that a GET or DELETE names.
+/// The session named by a GET or DELETE.
 async fn named(state: &FrontendState, head: &RequestHead) -> Result<Arc<Session>, RequestRefusal> {
     let is_served = |_: &&str| state.settings.serves == Serves::BothEras;
     let id = head
@@ -313,9 +311,9 @@ async fn find(state: &FrontendState, head: &RequestHead, id: &str) -> Result<Arc
     state.sessions.find(id, &head.sender.endpoint, &head.sender.admission.caller).await.map_err(RequestRefusal::missing)
 }
 
-/// Serves a message without a session: it can only be the `initialize` that opens one. The version is negotiated in it; a
-/// header beside it is ignored (field: unknown versions are negotiated, not refused), unless it names a version that has
-/// no `initialize`.
+/// Serves a message without a session, which can only be the `initialize` that opens one. The version is negotiated in
+/// the message; a version header is ignored (in the field, unknown versions are negotiated, not refused), unless it
+/// names a version without `initialize`.
 async fn open(state: &Arc<FrontendState>, head: &RequestHead, frame: Frame) -> Result<Response, RequestRefusal> {
     head.check_taken(state)?;
     let message = match frame {
@@ -355,7 +353,7 @@ async fn open(state: &Arc<FrontendState>, head: &RequestHead, frame: Frame) -> R
     let mut exchange = inbound.open(id.clone(), client);
     read_by(head.answers, [&mut exchange]);
     let mut response = respond(&inbound, Some(&id), exchange, ResponseForm::Session, head.answers).await;
-    // a handshake that failed leaves no session
+    // a failed handshake leaves no session
     if !session.ended.is_cancelled()
         && let Ok(value) = HeaderValue::from_str(session.id.as_str())
     {

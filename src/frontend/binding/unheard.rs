@@ -1,5 +1,5 @@
-//! Answers of clients in requests that were refused. A client sends an answer once, and a person gives it once: the server's
-//! request must not wait for another one until it times out.
+//! Answers of clients in refused requests. A client sends an answer once, and a person gives it once, so the server's
+//! request must not time out waiting for another.
 
 use axum::extract::{Query, Request};
 use bytes::Bytes;

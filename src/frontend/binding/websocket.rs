@@ -1,8 +1,8 @@
 //! WebSocket (no released version of MCP has it; `translation` 2.5): subprotocol `mcp`, one message a text frame, pings for
 //! liveness.
 //!
-//! One task reads, serves and writes. A frame that is not a message, or is too long, ends the connection with a close code
-//! for the reason (RFC 6455 7.4.1).
+//! One task reads, serves and writes. A frame that is not a message, or that is too long, ends the connection with a
+//! close code for the reason (RFC 6455 7.4.1).
 
 use std::{
     sync::{Arc, OnceLock},
@@ -51,19 +51,16 @@ use crate::{
     wire::websocket::{self, LimitedStream, WebSocketViolation},
 };
 
-/// The subprotocol.
 const SUBPROTOCOL: &str = "mcp";
 /// The time without any frame, pongs included, after which a client counts as gone.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// What each message has to meet.
+/// Conditions for each message.
 struct FrameTerms {
-    /// Maximum length.
     max: usize,
     credential: Option<ConnectionCredential>,
 }
 
-/// Opens a connection.
 pub(super) async fn get(
     State(state): State<Arc<FrontendState>>,
     upgraded: Option<Extension<OnUpgrade>>,
@@ -76,7 +73,7 @@ pub(super) async fn get(
     if upgrade.protocols([SUBPROTOCOL]).selected_protocol().is_none() {
         return Err(RequestRefusal::invalid("Bad Request: the WebSocket subprotocol `mcp` must be offered"));
     }
-    // axum has checked the request; the connection is taken over here, since axum would not let its bytes be limited
+    // axum has checked the request; the connection is taken over here, since axum cannot limit its bytes
     let (Some(Extension(upgraded)), Some(key)) = (upgraded, headers.get(header::SEC_WEBSOCKET_KEY)) else {
         return Err(RequestRefusal::invalid("Bad Request: the connection cannot become a WebSocket"));
     };
@@ -123,7 +120,7 @@ async fn serve(
         None => close(CloseCode::Away),
     };
     let farewell = async {
-        // if the peer has closed, the answer to its frame waits to be sent, and no other may follow
+        // after the peer's close, our close frame is queued, and no other may follow
         if sink.send(Frame::Close(Some(closed))).await.is_err() {
             let _ = sink.close().await;
         }
@@ -150,7 +147,7 @@ fn received(
                                 let _ = fault.set(close(CloseCode::Again));
                                 return;
                             }
-                            // a message is a part of its connection's buffer
+                            // a message is a slice of its connection's buffer
                             yield ChannelInput::Message(piece(text.into(), CONNECTION_BUFFER));
                         }
                         Some(Ok(Frame::Ping(_) | Frame::Pong(_) | Frame::Frame(_))) => {}
@@ -180,7 +177,7 @@ fn received(
                     }
                 }
                 due = checks.tick() => {
-                    // after a freeze, frames may wait, and the next check comes after a ping
+                    // after a freeze, frames may be queued, and the next check comes after a ping
                     if last_frame.elapsed() >= SILENCE_TIMEOUT && !was_frozen(due, Instant::now()) {
                         return;
                     }
@@ -191,7 +188,7 @@ fn received(
 }
 
 impl FrameTerms {
-    /// True if the credential of the connection is valid, as far as the database can be asked.
+    /// True if the credential of the connection is valid, as far as the database can tell.
     async fn are_met(&self) -> bool {
         match &self.credential {
             Some(credential) => credential.is_valid().await,

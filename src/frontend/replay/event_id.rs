@@ -18,8 +18,8 @@ pub(crate) struct EventIdPrefix(String);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallStream {
     serial: u64,
-    /// The request's id in base64url: a client that comes back after the call was forgotten can be told how that ended. Empty
-    /// for a batch, and for an id that is too long.
+    /// The request's id in base64url: a client that comes back after the call was forgotten still learns how it ended.
+    /// Empty for a batch, and for an id that is too long.
     request: Arc<str>,
 }
 
@@ -37,7 +37,6 @@ pub(crate) enum LastEvent {
 // === impl EventIdPrefix ===
 
 impl EventIdPrefix {
-    /// Creates a prefix.
     pub(crate) const fn new(text: String) -> Self {
         Self(text)
     }
@@ -91,7 +90,7 @@ impl CallStream {
         Self { serial, request: id.map(|id| URL_SAFE_NO_PAD.encode(id)).unwrap_or_default().into() }
     }
 
-    /// A stream of which nothing is kept and nobody needs to be told.
+    /// A finished stream, with nothing kept and no client to inform.
     pub(crate) fn over() -> Self {
         Self::new(0, None)
     }

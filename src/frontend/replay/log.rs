@@ -1,5 +1,4 @@
-//! Numbered messages in order: those that were sent on a stream, then those that wait. Knows nothing of readers and of
-//! the messages' content.
+//! Numbered messages in order: the sent messages of a stream, then the waiting ones.
 
 use std::{collections::VecDeque, sync::Weak};
 
@@ -12,7 +11,7 @@ use crate::{
     },
 };
 
-/// The size of an entry beside its payload, in bytes.
+/// The size of an entry without its payload, in bytes.
 const ENTRY: usize = 128;
 
 /// Messages of a buffer, numbered from 1.
@@ -31,7 +30,7 @@ pub(super) struct ReplayLog {
 #[derive(Debug)]
 struct PayingAccount {
     charge: Charge,
-    /// From the first charged byte on.
+    /// Set from the first charged byte on.
     listed: Option<Listed>,
 }
 
@@ -42,7 +41,7 @@ struct LogEntry {
     stream: u64,
     message: Message,
     bytes: usize,
-    /// Its place among the payers; `None` if it is free.
+    /// Its index among the payers; `None` if it is free of charge.
     payer: Option<usize>,
 }
 
@@ -62,7 +61,7 @@ impl ReplayLog {
         self.entries.get(self.taken).map_or(self.last, |entry| entry.number - 1)
     }
 
-    /// Number of the newest message that is kept; 0 if there is none.
+    /// Number of the newest kept message; 0 if none is kept.
     pub(super) fn last_kept(&self) -> u64 {
         self.entries.back().map_or(0, |entry| entry.number)
     }
@@ -78,7 +77,7 @@ impl ReplayLog {
         self.entries.len() > bounds.messages || self.bytes - newest > bounds.bytes
     }
 
-    /// Adds a message, for which `account` pays.
+    /// Adds a message, charged to `account`.
     ///
     /// # Errors
     ///
@@ -182,7 +181,7 @@ impl ReplayLog {
         self.taken_bytes = self.entries.range(..self.taken).map(|entry| entry.bytes).sum();
     }
 
-    /// Removes the oldest sent message; `false` if there is none.
+    /// Removes the oldest sent message; `false` if nothing was left.
     pub(super) fn forget_first(&mut self) -> bool {
         if self.taken > 0 {
             self.remove(0);

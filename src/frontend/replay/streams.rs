@@ -1,4 +1,4 @@
-//! Streamed answers of one session, while a client may resume them. Knows nothing of transports.
+//! Streamed answers of one session, as long as a client may resume them.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -40,7 +40,7 @@ pub(crate) enum AnswerRest {
     Events(CallStream, ReplayReader),
     /// Nothing: it has ended.
     Nothing,
-    /// It is not kept.
+    /// It was not kept.
     Unknown,
 }
 
@@ -68,8 +68,8 @@ impl AnswerStreams {
         (stream, buffer, reader)
     }
 
-    /// Ends a stream. It is kept whatever its size, since its end may be unread; beyond the limits, other ended streams
-    /// are removed.
+    /// Ends a stream. It is kept at any size, since its end may be unread; beyond the limits, other ended streams are
+    /// removed.
     pub(crate) fn finish(&self, stream: &CallStream, buffer: &ReplayBuffer) {
         buffer.finish();
         self.trim(&mut self.inner.lock(), stream.serial());

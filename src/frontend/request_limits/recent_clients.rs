@@ -1,7 +1,6 @@
-//! Recent clients of one user: for status pages, and to parse the description of a returning client only once. Knows
-//! nothing of their requests.
+//! Recent clients of one user: for status pages, and to parse the description of a returning client only once.
 //!
-//! Separate from other tables because of its limits: a user with many clients evicts only its own, by last use, on the
+//! A table of its own because of its limits: a user with many clients evicts only their own, by last use, on the
 //! gateway's clock.
 
 use std::{
@@ -31,7 +30,6 @@ const MAX_DESCRIPTION: usize = 4 * 1024;
 /// A client's description of itself, as slices of its request.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientDescription {
-    /// The version.
     pub(crate) revision: Revision,
     /// The text of its `Implementation` object.
     pub(crate) implementation: Bytes,
@@ -42,7 +40,7 @@ pub(crate) struct ClientDescription {
 /// The recent clients of one user.
 #[derive(Debug, Default)]
 pub(super) struct RecentClients {
-    /// Keyed by the digest of API key, endpoint and client under a random key: a client cannot choose it.
+    /// Keyed by the digest of API key, endpoint and client under a random key, so that a client cannot choose it.
     clients: RwLock<FastMap<u64, RecentClient>>,
     key: RandomState,
 }
@@ -58,7 +56,7 @@ struct RecentClient {
     info: Option<Arc<ClientInfo>>,
     endpoint: String,
     first: Timestamp,
-    /// In milliseconds.
+    /// Unix time in milliseconds.
     last: AtomicI64,
 }
 
@@ -133,7 +131,7 @@ impl RecentClients {
         info
     }
 
-    /// Removes those without a request after `since`; returns their number.
+    /// Removes clients without a request after `since`; returns their number.
     pub(super) fn forget(&self, since: Timestamp) -> usize {
         let mut clients = self.clients.write();
         let before = clients.len();
@@ -141,12 +139,11 @@ impl RecentClients {
         before - clients.len()
     }
 
-    /// True if there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.clients.read().is_empty()
     }
 
-    /// Those with a request after `since`, with the time of their first one.
+    /// The clients with a request after `since`, each with the time of its first request.
     pub(super) fn status(&self, since: Timestamp, now: Timestamp) -> Vec<(Timestamp, SessionStatus)> {
         let clients = self.clients.read();
         let status = |client: &RecentClient| SessionStatus {

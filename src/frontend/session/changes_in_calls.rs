@@ -1,5 +1,5 @@
-//! Changed lists that a client hears of in a call, because it has no standalone stream. Its listen tells of the same change, for
-//! which no stream is there; the client hears of it once.
+//! Changed lists that a client learns of in a call, because it has no standalone stream. The session's listen reports
+//! the same change, but has no stream to report it on; the client gets the notification once.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use tokio::time::Instant;
 
 use crate::mcp::{ListKind, Message, Method};
 
-/// Time within which the listen tells of the same change.
+/// Time within which the listen reports the same change.
 const SAME: Duration = Duration::from_secs(5);
 
-/// The notifications that were last passed on in calls, each with its time: one of each kind.
+/// The latest notification of each kind passed on in a call, with its time.
 #[derive(Debug, Default)]
 pub(super) struct ChangesInCalls(Mutex<Vec<(Method, Instant)>>);
 
 // === impl ChangesInCalls ===
 
 impl ChangesInCalls {
-    /// True if the client is told of a changed list in a call: it has no stream for what belongs to no call.
+    /// True if the client gets a changed list in a call, because it has no stream for messages outside of calls.
     pub(super) fn takes(&self, method: &Method, open_streams: usize) -> bool {
         if open_streams > 0 {
             return false;
@@ -29,7 +29,7 @@ impl ChangesInCalls {
         true
     }
 
-    /// True if the client has just heard of this changed list in a call, and reads nothing else. Counts once.
+    /// True if the client just got this notification in a call, and has no other stream. Counts once.
     pub(super) fn heard(&self, message: &Message, open_streams: usize) -> bool {
         let Message::Notification { method, .. } = message else { return false };
         if ListKind::changed_by(method).is_empty() {

@@ -1,5 +1,5 @@
-//! Settings of a client for its whole session: the log level and its subscriptions. They are kept in the session and its
-//! row, and set again if a session is found in the store (design rule 9).
+//! Settings of a client for its whole session: the log level and its subscriptions. They are kept in the session and
+//! its row, and restored if a session is found in the store (design rule 9).
 
 use std::{
     pin::pin,
@@ -45,8 +45,8 @@ impl Session {
         LogLevel::Session(self.level.subscribe())
     }
 
-    /// Sets the lowest level of log messages that the client wants, and waits a moment until the session's listen, if it is
-    /// open, has brought it to its servers: from then on, calls of others at a shared server are at this level too.
+    /// Sets the lowest level of log messages that the client wants. Waits a moment until the session's listen, if open,
+    /// has passed it to its servers: after that, other clients' calls at a shared server use this level too.
     async fn set_level(&self, level: Level) {
         let mut noticed = pin!(self.level_noticed.notified());
         noticed.as_mut().enable();
@@ -58,7 +58,6 @@ impl Session {
         }
     }
 
-    /// The client's subscriptions.
     pub(crate) fn subscriptions(&self) -> Vec<String> {
         self.subscriptions.lock().stored()
     }
@@ -68,7 +67,7 @@ impl Session {
         self.subscriptions.lock().has_room(uri)
     }
 
-    /// Adds a subscription that `held` holds at its server, unless the session has ended.
+    /// Adds a subscription, which `held` keeps alive at its server, unless the session has ended.
     fn add_subscription(&self, uri: String, held: Reply) {
         let mut subscriptions = self.subscriptions.lock();
         if self.ended.is_cancelled() {
@@ -81,7 +80,7 @@ impl Session {
         self.changed.fetch_or(is_new, Ordering::AcqRel);
     }
 
-    /// Holds a subscription of the process before this one, if it is still wanted.
+    /// Keeps a subscription of the previous process alive, if it is still wanted.
     fn hold_subscription(&self, uri: &str, held: Reply) {
         let mut subscriptions = self.subscriptions.lock();
         if self.ended.is_cancelled() {
@@ -92,26 +91,25 @@ impl Session {
         drop(before);
     }
 
-    /// Ends a subscription at its server; it still counts.
+    /// Ends a subscription at its server. Its URI stays.
     fn leave_subscription(&self, uri: &str) {
         let held = self.subscriptions.lock().leave(uri);
         drop(held);
     }
 
-    /// Ends all subscriptions at their servers, after the end of the session. Their URIs stay, for a client that comes back.
+    /// Ends all subscriptions at their servers, after the end of the session. Their URIs stay, for a returning client.
     pub(crate) fn leave_subscriptions(&self) {
         let held = self.subscriptions.lock().leave_all();
         drop(held);
     }
 
-    /// Removes a subscription.
     fn remove_subscription(&self, uri: &str) {
         let (is_known, held) = self.subscriptions.lock().remove(uri);
         drop(held);
         self.changed.fetch_or(is_known, Ordering::AcqRel);
     }
 
-    /// Forgets the settings, for a client that begins anew.
+    /// Forgets the settings, for a client that starts over.
     pub(super) fn forget_settings(&self) {
         self.level.send_replace(None);
         let before = std::mem::take(&mut *self.subscriptions.lock());
@@ -119,7 +117,7 @@ impl Session {
         self.restored.store(false, Ordering::Release);
     }
 
-    /// Restores the settings of the process before this one.
+    /// Restores the settings from the previous process.
     pub(crate) fn restore(&self, level: Option<Level>, subscriptions: Vec<String>) {
         self.level.send_replace(level);
         let before = std::mem::replace(&mut *self.subscriptions.lock(), SessionSubscriptions::restored(subscriptions));
@@ -197,7 +195,7 @@ impl Inbound<'_> {
         self.exchange((id.clone(), Some((id, cancel_reason))), noted, context)
     }
 
-    /// Subscribes again to everything that the client had subscribed to in the process before this one, in the background.
+    /// Subscribes again to the client's subscriptions from the previous process, in the background.
     pub(crate) fn restore_subscriptions(&self) {
         let Some(client) = self.session.client() else { return };
         let uris = self.session.subscriptions();
@@ -232,10 +230,10 @@ impl Setting {
         }
     }
 
-    /// Stores the setting; `held` holds a subscription.
+    /// Stores the setting; `held` keeps a subscription alive.
     fn granted(self, session: &Session, held: Reply) {
         match self {
-            // the server judges a request without one
+            // the server decides about a request without it
             Self::Subscribed(uri) if uri.is_empty() => {}
             Self::Subscribed(uri) => session.add_subscription(uri, held),
             Self::Unsubscribed(uri) => session.remove_subscription(&uri),

@@ -1,11 +1,11 @@
-//! One call in a session: the server's reply as messages for the client. Knows nothing of HTTP.
+//! One call in a session: the server's reply as messages for the client.
 //!
-//! An exchange is a stream that is driven by its reader, without a task and a channel. If the client disconnects during
-//! a call, the exchange continues as a task, since a disconnection is no cancellation in the legacy versions
-//! (2025-03-26 to 2025-11-25, transports, *Sending Messages*).
+//! An exchange is a stream driven by its reader, without a task or a channel. If the client disconnects during a call,
+//! the exchange continues as a task, since a disconnection is not a cancellation in the legacy versions (2025-03-26 to
+//! 2025-11-25, transports, *Sending Messages*).
 //!
-//! Nothing is buffered here: an unread exchange does not read its reply. Messages of the server wait, or are dropped,
-//! at the connection to the server.
+//! Nothing is buffered here: an unread exchange does not read its reply. Messages of the server then wait, or are
+//! dropped, at the server's connection.
 
 mod server_messages;
 
@@ -52,7 +52,7 @@ pub(crate) struct RunningRequest {
 /// Behaviour of a call whose reader disconnects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnDisconnect {
-    /// It ends: the connection is the session (2024-11-05), or the gateway alone reads it.
+    /// It ends: the connection is the session (2024-11-05), or only the gateway reads it.
     Cancel,
     /// It continues without a reader.
     Continue,
@@ -73,11 +73,9 @@ pub(crate) struct ExchangeContext {
 
 #[derive(Debug)]
 enum ExchangeState {
-    /// A single message.
     Message(Message),
-    /// A reply, and the owner of the rest of it if the reader disconnects.
+    /// A reply, and the tracker for the rest of it if the reader disconnects.
     Call(OffWorker<Pin<Box<Driven>>, Option<Message>>, TaskTracker),
-    /// Nothing follows.
     Finished,
 }
 
@@ -91,12 +89,12 @@ enum ExchangeSubject {
 }
 
 pin_project! {
-    /// A call, and the end of it from outside.
+    /// A call that can be ended from outside.
     #[derive(Debug)]
     struct Driven {
         #[pin]
         revoked: WaitForCancellationFutureOwned,
-        // the end of a listen; a request has a guard
+        // the end of a listen; a request has a guard for it
         #[pin]
         cancelled: Option<WaitForCancellationFutureOwned>,
         call: CallInProgress,
@@ -108,9 +106,8 @@ pin_project! {
 enum ExchangeReader {
     /// It reads every message.
     Messages,
-    /// It reads the response alone.
+    /// It reads only the response.
     Response,
-    /// It has disconnected.
     Gone,
 }
 
@@ -130,16 +127,16 @@ struct CallInProgress {
     revoked: Arc<CancellationToken>,
     /// `None` once the outcome is known.
     reply: Option<Reply>,
-    /// A large event that is handled by the next poll.
+    /// A large event, left to the next poll.
     large: Option<Event>,
     /// The server's requests that this call carries, from the first one on.
     requests: Option<CallRequests>,
-    /// Messages that the client has yet to read.
+    /// Messages not yet read by the client.
     ready: VecDeque<Message>,
     reader: ExchangeReader,
     /// The places of a request until the outcome is known.
     running: Option<RunningRequest>,
-    /// Of a listen, the account of the server that wrote the last message.
+    /// The account of the server that wrote the last message of a listen.
     writer: Option<Account>,
 }
 
@@ -179,8 +176,8 @@ impl SessionExchange {
         Self(ExchangeState::Message(message))
     }
 
-    /// Lets the client read the response alone: a call that was not polled yet drops what comes before, and a request of the server
-    /// ends it.
+    /// Lets the client read only the response: if the call was not polled yet, earlier messages are dropped, and a
+    /// request of the server ends it.
     pub(crate) fn read_response_alone(&mut self) {
         if let ExchangeState::Call(driven, _) = &mut self.0
             && let Some(driven) = driven.get_mut()
@@ -317,7 +314,7 @@ impl CallInProgress {
         poll_event(reply, &mut self.large, cx)
     }
 
-    /// True if it goes on without its reader.
+    /// True if it continues without its reader.
     fn continues_alone(&self) -> bool {
         self.on_disconnect == OnDisconnect::Continue && self.reply.is_some() && !self.session.ended.is_cancelled()
     }
@@ -346,8 +343,8 @@ impl CallInProgress {
         }
     }
 
-    /// A result or notification in a call of a method that MCP does not define, or a notification of such a method: with the
-    /// client's own id as that of its subscription.
+    /// A result or notification in a call of a method that MCP does not define, or a notification of such a method:
+    /// with the client's own id for the subscription.
     fn of_subscriber(&self, notified: Option<&Method>, payload: Payload) -> Payload {
         match &self.subject {
             ExchangeSubject::Request(id)
@@ -376,7 +373,7 @@ impl CallInProgress {
         self.ready.extend(response);
     }
 
-    /// Ends the call; returns the response unless something has to be read before it.
+    /// Ends the call; returns the response, unless other messages have to be read first.
     fn finish(&mut self, outcome: Result<Payload, ErrorObject>) -> Option<Message> {
         self.close();
         let ExchangeSubject::Request(id) = &self.subject else { return None };
@@ -389,7 +386,7 @@ impl CallInProgress {
         None
     }
 
-    /// Ends the call; requests of the server that are still open are withdrawn.
+    /// Ends the call, and withdraws the server's open requests.
     fn close(&mut self) {
         (self.reply, self.large) = (None, None);
         self.running = None;

@@ -1,5 +1,5 @@
 //! Messages of a client with a session as calls: pings, cancellations and answers end here, everything else goes to the
-//! server. Knows nothing of transports.
+//! server.
 
 use std::{future::poll_fn, sync::Arc};
 
@@ -26,9 +26,8 @@ use crate::{
 /// One message, or a batch of them, in its session.
 #[derive(Debug)]
 pub(crate) struct Inbound<'a> {
-    /// The servers and the bounds.
+    /// The servers and the limits.
     pub(crate) state: &'a Arc<FrontendState>,
-    /// The session.
     pub(crate) session: &'a Arc<Session>,
     /// The sender of the message.
     pub(crate) sender: &'a Sender,
@@ -37,9 +36,8 @@ pub(crate) struct Inbound<'a> {
 /// The refusal of a batch as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RefusedBatch {
-    /// The reason.
     pub(crate) error: ErrorObject,
-    /// The request that is at fault.
+    /// The invalid request.
     pub(crate) id: Option<RequestId>,
 }
 
@@ -105,7 +103,7 @@ impl Inbound<'_> {
                 let message = "Invalid Request: the session begins with initialize";
                 refuse(id, ErrorObject::new(ErrorObject::INVALID_REQUEST, message))
             }
-            // the former are reserved for the gateway's own calls, the latter have no answer
+            // the former are reserved for the gateway's own calls; the latter have no answer
             (method, Some(_)) if method.is_sessionless() || method.is_notification() => {
                 refuse(id, ErrorObject::method_not_found(method.as_str()))
             }
@@ -125,7 +123,7 @@ impl Inbound<'_> {
                 if self.session.set_initialized() {
                     self.state.sessions.save(self.session).await;
                 }
-                // notifications before the client opens a stream wait for it
+                // notifications wait until the client opens a stream
                 self.listen();
             }
             Method::Cancelled => self.session.calls.cancel_named(&params),
@@ -182,7 +180,7 @@ impl Inbound<'_> {
         });
     }
 
-    /// The exchange of a reply, answered under the one id and cancelled by the client by the other.
+    /// The exchange of a reply, answered under one id and cancellable under the other.
     pub(super) fn exchange(
         &self,
         (id, cancelled_by): (RequestId, Option<(RequestId, CancelReason)>),
@@ -224,7 +222,7 @@ impl Inbound<'_> {
             client: Arc::clone(client),
             profile: self.session.profile(),
             cancel_reason: CancelReason::default(),
-            // its session ends then
+            // its session then ends
             revoked: None,
             wait: WaitNotice::default(),
             heard: None,

@@ -1,5 +1,4 @@
-//! The handshake of a session: the client's description of itself, and the server information for the client. Knows
-//! nothing of transports.
+//! The handshake of a session: the client's description of itself, and the server information it gets.
 
 use std::sync::Arc;
 
@@ -30,7 +29,6 @@ const MAX_CAPABILITIES: usize = 64 * 1024;
 // === impl Inbound ===
 
 impl Inbound<'_> {
-    /// Serves `initialize`.
     pub(crate) fn initialize(&self, id: RequestId, params: &Bytes) -> SessionExchange {
         match read_client(params) {
             Ok(client) => self.open(id, client),
@@ -38,13 +36,13 @@ impl Inbound<'_> {
         }
     }
 
-    /// Opens the session for this client: asks the server for its information. Until the client says that it has the answer,
-    /// the same description once more is answered alike: the Python SDK 1.12 sends each request twice after a login, and a
-    /// connection whose servers could not be reached can be tried again.
+    /// Opens the session for this client: asks the server for its information. Until the client confirms the answer,
+    /// repeating the same description gets the same answer: the Python SDK 1.12 sends each request twice after a login,
+    /// and a client can retry a connection whose servers could not be reached.
     pub(crate) fn open(&self, id: RequestId, client: ClientInfo) -> SessionExchange {
         let revision = client.revision;
-        // ids of tasks that the client runs are its own, and ambiguous among many servers; in a version without tasks the
-        // capability has another meaning
+        // task ids that the client assigns are its own, and ambiguous among several servers; in a version without tasks
+        // the capability has another meaning
         let has_tasks = self.sender.servers.behind == BehindEndpoint::One && revision.has_core_tasks();
         let client = if has_tasks { client } else { client.without_tasks() };
         if !self.session.introduce(&client, &self.state.settings) {
@@ -54,7 +52,7 @@ impl Inbound<'_> {
         let Some(client) = self.session.client() else { return empty(id) };
         tracing::info!(session = ?self.session.id, revision = %revision, user = %self.sender.admission.caller.user,
             client = %client.display(), "a client opens a session");
-        // the session begins with the answer: until then the gateway asks the server for itself
+        // the session begins with the answer; before that, the gateway asks the server in its own name
         let context = Context { requester: Requester::Gateway, level: LogLevel::default(), ..self.context(client) };
         let call = Call { method: Method::Discover, params: Payload::absent(revision), context };
         let translator =
@@ -71,7 +69,7 @@ impl Inbound<'_> {
                 Outcome::Failed(error) => error,
                 Outcome::InputRequired(_) => ErrorObject::internal("the server asks before it says who it is"),
             };
-            // a session that is its connection ends with it: the error has to be sent first
+            // a session that is its connection ends with it, so the error has to be sent first
             if !session.is_connection() {
                 state.sessions.forget(&session);
             }
@@ -82,8 +80,8 @@ impl Inbound<'_> {
     }
 }
 
-/// Reads the parameters of `initialize`. The version must be there; a missing `capabilities` or `clientInfo` counts as an
-/// empty one, since old clients leave them out.
+/// Reads the parameters of `initialize`. The version is required; a missing `capabilities` or `clientInfo` counts as
+/// empty, since old clients leave them out.
 pub(crate) fn read_client(params: &Bytes) -> Result<ClientInfo, ErrorObject> {
     let refuse = |what: &str| ErrorObject::invalid_params(&format!("Invalid params: {what}"));
     let params = Object::parse(params).ok_or_else(|| refuse("initialize has no `params` object"))?;
@@ -107,8 +105,8 @@ pub(crate) fn read_client(params: &Bytes) -> Result<ClientInfo, ErrorObject> {
 }
 
 /// The `InitializeResult` for a client of `revision`, from a 2026-07-28 `DiscoverResult`: capabilities, instructions
-/// and the server's name pass unchanged; capabilities that this version cannot use are left out. The payload is of the
-/// newest version with a handshake, since server information may have any later member.
+/// and the server's name pass unchanged; capabilities that this version cannot use are left out. The payload has the
+/// newest version with a handshake, since server information may have members of any later version.
 fn result(discovered: &Payload, revision: Revision) -> Payload {
     let object = discovered.object();
     let member = |name| object.as_ref().and_then(|object| object.get(name));

@@ -1,5 +1,4 @@
-//! The listen of a session: all messages of servers outside of calls, for the session's queue (design rule 13). Knows
-//! nothing of streams.
+//! The listen of a session: all messages of servers outside of calls, for the session's queue (design rule 13).
 
 use std::sync::Arc;
 
@@ -41,7 +40,7 @@ impl Inbound<'_> {
             let mut level = session.level.subscribe();
             loop {
                 tokio::select! {
-                    // the listen below has noticed a level once it has nothing more to say
+                    // before it waits, the listen below has noticed the level
                     biased;
                     message = messages.next() => match message {
                         Some(message) if session.changes_in_calls.heard(&message, session.queue.open_streams()) => {}

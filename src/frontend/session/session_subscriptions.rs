@@ -1,5 +1,5 @@
-//! The resources that a session's client is subscribed to, and their bound. Each is held at its server by the reply to its
-//! request: dropping that unsubscribes.
+//! The resources that a session's client is subscribed to, and their bound. The reply to each request holds the
+//! subscription at its server: dropping it unsubscribes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,31 +13,31 @@ const MAX_URI: usize = 8 * 1024;
 /// The subscriptions of a session.
 #[derive(Debug, Default)]
 pub(super) struct SessionSubscriptions {
-    /// Those that its row has, by URI.
+    /// Subscriptions in its row, by URI.
     stored: BTreeMap<String, HeldSubscription>,
-    /// Those whose URIs are too long to be stored, by their digests.
+    /// Subscriptions whose URIs are too long to be stored, by their digests.
     long: HashMap<Digest, HeldSubscription>,
 }
 
-/// The reply that holds a subscription at its server; `None` while it is restored, if the server refused that, and after the
-/// end of the session.
+/// The reply that holds a subscription at its server; `None` while it is being restored, if the server refused, and
+/// after the end of the session.
 type HeldSubscription = Option<Reply>;
 
 // === impl SessionSubscriptions ===
 
 impl SessionSubscriptions {
-    /// Those of the process before this one.
+    /// Subscriptions taken over from an earlier process.
     pub(super) fn restored(uris: Vec<String>) -> Self {
         let stored = uris.into_iter().take(MAX_SUBSCRIPTIONS).map(|uri| (uri, None)).collect();
         Self { stored, long: HashMap::new() }
     }
 
-    /// The URIs that the session's row has.
+    /// The URIs stored in the session's row.
     pub(super) fn stored(&self) -> Vec<String> {
         self.stored.keys().cloned().collect()
     }
 
-    /// True if `uri` is among them, or may be added.
+    /// True if `uri` is among them, or fits within the limit.
     pub(super) fn has_room(&self, uri: &str) -> bool {
         self.stored.len() + self.long.len() < MAX_SUBSCRIPTIONS || self.contains(uri)
     }
@@ -46,8 +46,8 @@ impl SessionSubscriptions {
         if uri.len() > MAX_URI { self.long.contains_key(&Digest::sha256(uri)) } else { self.stored.contains_key(uri) }
     }
 
-    /// Adds a subscription that `held` holds, if there is room. Returns true if the row has to be written, and what is to be
-    /// dropped.
+    /// Adds a subscription that `held` holds, if it fits. Returns true if the row has to be written, and a reply to
+    /// drop.
     pub(super) fn add(&mut self, uri: String, held: Reply) -> (bool, Option<Reply>) {
         if !self.has_room(&uri) {
             return (false, Some(held));
@@ -59,7 +59,7 @@ impl SessionSubscriptions {
         (before.is_none(), before.flatten())
     }
 
-    /// Holds a restored subscription, if it is still wanted. Returns what is to be dropped.
+    /// Holds a restored subscription, if it is still wanted. Returns a reply to drop.
     pub(super) fn hold(&mut self, uri: &str, held: Reply) -> Option<Reply> {
         match self.stored.get_mut(uri) {
             Some(before) => before.replace(held),
@@ -67,18 +67,18 @@ impl SessionSubscriptions {
         }
     }
 
-    /// What holds a subscription that its client leaves.
+    /// Takes the reply that holds a subscription, since the client unsubscribes.
     pub(super) fn leave(&mut self, uri: &str) -> Option<Reply> {
         let held = if uri.len() > MAX_URI { self.long.get_mut(&Digest::sha256(uri)) } else { self.stored.get_mut(uri) };
         held.and_then(Option::take)
     }
 
-    /// What holds all of them; the URIs stay.
+    /// Takes the replies that hold subscriptions; the URIs stay.
     pub(super) fn leave_all(&mut self) -> Vec<Reply> {
         self.stored.values_mut().chain(self.long.values_mut()).filter_map(Option::take).collect()
     }
 
-    /// Removes a URI. Returns true if its row has to be written, and what is to be dropped.
+    /// Removes a URI. Returns true if the row has to be written, and a reply to drop.
     pub(super) fn remove(&mut self, uri: &str) -> (bool, Option<Reply>) {
         if uri.len() > MAX_URI {
             return (false, self.long.remove(&Digest::sha256(uri)).flatten());

@@ -1,4 +1,4 @@
-//! The ends of sessions: by their clients, by the sweep, and to make room. Knows nothing of how a session is opened or found.
+//! The ends of sessions: by their clients, by the sweep, and to make room.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
-/// The sessions that the sweep looks at before it lets others run, and writes in one transaction.
+/// Number of sessions that the sweep checks before it lets others run, and writes in one transaction.
 const SWEEP_BATCH: usize = 256;
 
 // === impl Sessions ===
 
 impl Sessions {
-    /// Ends a session: from now on it is unknown. Returns when its row is deleted; it is deleted too if the future is
-    /// dropped before.
+    /// Ends a session: from now on it is unknown. Returns when its row is deleted. The row is deleted even if the
+    /// future is dropped earlier.
     pub(crate) async fn end(&self, session: &Session) {
         if self.remove(session) {
             self.delete(self.row_of(session).into_iter().collect()).await;
         }
     }
 
-    /// Ends the session of this id, if it is in memory.
+    /// Ends the session with this id, if it is in memory.
     pub(crate) async fn end_by_id(&self, id: &SessionId) {
         if let Some(session) = self.in_memory(id.as_str()) {
             self.end(&session).await;
@@ -49,7 +49,7 @@ impl Sessions {
         }
     }
 
-    /// Gives a session up, for another replica to succeed this one; `false` if it has running calls or tasks.
+    /// Hands a session over to another replica; `false` if it has running calls or tasks.
     pub(crate) async fn give_up(&self, id: &str) -> bool {
         let Some(session) = self.in_memory(id) else { return true };
         if !session.calls.is_empty() || self.tasks.has(&session.id) {
@@ -79,7 +79,7 @@ impl Sessions {
             self.sweep_some(sessions, now).await;
             yield_now().await;
         }
-        // those whose deletion failed before, or whose client did not wait for it
+        // rows whose deletion failed before, or was not awaited by the client
         for rows in self.rows.undeleted().chunks(SWEEP_BATCH) {
             self.delete(rows.to_vec()).await;
         }
@@ -90,7 +90,7 @@ impl Sessions {
     pub(crate) async fn delete_idle_rows(&self) {
         let now = self.now();
         let ready = now - self.settings.limits.get().session_idle;
-        // a replica writes the activity of its sessions in each round, perhaps a moment late
+        // a replica writes the activity of its sessions in each round, possibly a little late
         let elsewhere = ready - self.settings.sweep_every * 2;
         let since = InactiveSince { now, ready, unready: now - self.settings.handshake, elsewhere };
         if let Err(error) = self.deps.storage.mcp_sessions().delete_idle(self.deps.replica, since).await {
@@ -98,7 +98,7 @@ impl Sessions {
         }
     }
 
-    /// A session whose client never finished the handshake is due early, an open stream notwithstanding.
+    /// A session whose client never finished the handshake is due early, even with an open stream.
     fn is_due(&self, session: &Session, now: Timestamp) -> bool {
         let idle = now.since(session.last_seen());
         if !session.is_initialized() && session.calls.is_empty() && idle >= self.settings.handshake {
@@ -149,14 +149,14 @@ impl Sessions {
         removed
     }
 
-    /// Runs before a session leaves the memory: its row is void from now on.
+    /// Runs before a session leaves the memory: its row is void from then on.
     pub(super) fn before_removal(&self, session: &Session) {
         if ends_with_row(session) {
             self.rows.mark_ended(Digest::sha256(session.id.as_str()));
         }
     }
 
-    /// Runs after it left.
+    /// Runs after it has left.
     pub(super) fn after_removal(&self, session: &Session) {
         metrics::counter!("lockkeeper_frontend_sessions_ended_total").increment(1);
         session.ended.cancel();

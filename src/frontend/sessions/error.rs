@@ -1,11 +1,11 @@
-//! The errors of opening and of looking up a session. Knows nothing of how they are answered.
+//! The errors of opening and looking up a session.
 
 use crate::model::ReplicaNumber;
 
-/// A session that cannot be used.
+/// Why a session cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LookupError {
-    /// No session has this id, or it ended, or it is another caller's: the answer does not tell which.
+    /// No session has this id, or it ended, or it is another caller's: the answer does not reveal which.
     Unknown,
     /// Another replica has it.
     Elsewhere(ReplicaNumber),
@@ -13,15 +13,15 @@ pub(crate) enum LookupError {
     Unavailable,
     /// Too many look-ups of the user wait already.
     TooManyLookups,
-    /// It is in the store, and there is no room for it in memory.
+    /// It is in the store, but does not fit in memory.
     Limit(LimitReached),
 }
 
-/// A session that cannot be opened.
+/// Why a session cannot be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LimitReached {
     /// The user has as many as one may have, and all of them are in use.
     User,
-    /// The gateway has as many as it can have, and nobody who has more than this user has one that is not in use.
+    /// The gateway has as many as it can have, and no user with more than this one has an idle session.
     Gateway,
 }

@@ -1,5 +1,5 @@
-//! Permits to look a session up in the store. Each user has one, so that somebody who names sessions that never were waits for
-//! their own look-ups alone. Knows nothing of sessions.
+//! Permits to look a session up in the store. Each user has one permit, so that a user who names invented sessions
+//! delays only their own look-ups.
 
 use std::sync::{
     Arc,
@@ -14,15 +14,15 @@ use crate::{
     support::Live,
 };
 
-/// The look-ups in the store that wait for each session that a user may have: after a restart of the gateway, a client
-/// sends a few requests at once.
+/// Number of look-ups in the store that may wait for each session a user may have: after a restart of the gateway, a
+/// client sends a few requests at once.
 const LOOKUPS_PER_SESSION: usize = 4;
 
-/// The look-ups that run and wait.
+/// The running and waiting look-ups.
 #[derive(Debug)]
 pub(super) struct Lookups {
     users: DashMap<UserId, Arc<UserLookups>>,
-    /// The limits of sessions, from which that of look-ups derives.
+    /// The limits of sessions, which determine the limit of look-ups.
     limits: Live<LimitsConfig>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Lookups {
 #[derive(Debug, Default)]
 struct UserLookups {
     permit: Arc<Mutex<()>>,
-    /// The number that run or wait.
+    /// The number of running or waiting ones.
     count: AtomicUsize,
 }
 
@@ -41,7 +41,6 @@ pub(super) struct LookupPermit<'a> {
     _counted: Counted<'a>,
 }
 
-/// A look-up that is counted.
 #[derive(Debug)]
 struct Counted<'a> {
     lookups: &'a Lookups,
@@ -73,7 +72,7 @@ impl Lookups {
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.theirs.count.fetch_sub(1, Ordering::AcqRel);
-        // a task that gets the entry meanwhile has counted itself, or creates another
+        // a task that takes the entry in the meantime has counted itself, or creates another
         let is_unused =
             |_: &UserId, theirs: &Arc<UserLookups>| Arc::ptr_eq(theirs, &self.theirs) && Arc::strong_count(theirs) == 2;
         self.lookups.users.remove_if(&self.user, is_unused);

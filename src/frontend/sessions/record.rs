@@ -1,4 +1,4 @@
-//! A session as a row of the store, and for status pages. Knows nothing of the table.
+//! A session as a row of the store, and for status pages.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ pub(super) fn client(row: &McpSession) -> ClientInfo {
     }
 }
 
-/// Restores the client and the settings of the process before this one.
+/// Restores the client and the settings from the previous process.
 pub(super) fn restore(session: &Session, row: &McpSession, settings: &FrontendSettings) {
     session.set_client(client(row), settings);
     if row.state.initialized {

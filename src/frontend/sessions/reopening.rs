@@ -1,5 +1,5 @@
-//! Clients over HTTP+SSE that come back: `EventSource` opens a lost stream again by itself, and goes on as if nothing had
-//! happened, without `initialize`. Who it is, the rows of its caller's connections tell.
+//! Returning clients over HTTP+SSE: `EventSource` reopens a lost stream by itself, and continues as if nothing had
+//! happened, without `initialize`. The rows of the caller's connections show which client it is.
 
 use std::collections::HashSet;
 
@@ -17,16 +17,16 @@ use crate::{
 /// The rows of the connections that a session continues, once its own is written.
 pub(crate) struct Continued(Vec<Digest>);
 
-/// A client that opens a stream.
+/// The way a client opens a stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Arrival {
-    /// For the first time, as far as its request tells: it knows no version yet, and no event.
+    /// For the first time, as far as its request shows: it names no version yet, and no event.
     First,
-    /// Again, after it lost one, with its version if it names that.
+    /// Again, after it lost one, with its version if it names one.
     Return(Option<Revision>),
 }
 
-/// A client that comes back, as far as it is known.
+/// The known facts of a returning client.
 struct ReturningClient {
     client: ClientInfo,
     level: Option<Level>,
@@ -36,9 +36,9 @@ struct ReturningClient {
 // === impl Sessions ===
 
 impl Sessions {
-    /// Takes the session's client for the one of this caller's connections at this endpoint, if those agree: the ended ones, or
-    /// those that are open here if none has ended, since a client may come back before anybody has noticed its loss. One that
-    /// is none of them is served without capabilities if it comes back, and is left alone if it does not.
+    /// Identifies the session's client with the client of this caller's connections at this endpoint, if those agree:
+    /// the ended ones, or the open ones if none has ended, since a client may come back before its loss is noticed. An
+    /// unidentified client is served without capabilities if it comes back; a new one is left as it is.
     pub(crate) async fn recognize(
         &self,
         session: &Session,
@@ -62,8 +62,8 @@ impl Sessions {
         Ok(None)
     }
 
-    /// Writes the row of a session in the place of those that it continues. One of an unknown client gets none: it would be one
-    /// more that does not agree.
+    /// Writes the row of a session in place of the rows that it continues. A session of an unknown client gets no row,
+    /// which would be one more that does not agree.
     pub(crate) async fn keep(&self, session: &Session, Continued(rows): Continued) {
         self.store(session).await;
         if !rows.is_empty() {
@@ -84,7 +84,7 @@ impl Sessions {
         Ok(!ended.is_empty())
     }
 
-    /// The rows of the caller's connections at this address: of those that have ended, and of those that are open here.
+    /// The rows of the caller's connections at this address: first the ended ones, then the ones open here.
     async fn connections_of(
         &self,
         caller: &Caller,
@@ -108,7 +108,7 @@ impl Sessions {
     }
 }
 
-/// A client of which nothing is known but its version, if that.
+/// A client that is unknown except, at best, for its version.
 fn unknown(revision: Option<Revision>) -> ClientInfo {
     ClientInfo {
         revision: revision.unwrap_or(Revision::V2024_11_05),
@@ -120,8 +120,8 @@ fn unknown(revision: Option<Revision>) -> ClientInfo {
 // === impl ReturningClient ===
 
 impl ReturningClient {
-    /// The client that all of these rows describe; `None` if there are none, or if they describe several. A setting in which
-    /// they differ is none.
+    /// The client that all these rows describe; `None` if there are none, or if they describe several. Settings in
+    /// which they differ are left out.
     fn agreed(rows: &[McpSession]) -> Option<Self> {
         fn description(row: &McpSession) -> (&str, &[u8], &[u8]) {
             (&row.revision, &row.implementation, &row.capabilities)

@@ -1,9 +1,9 @@
 //! Writes the rows of sessions: changes that wait at the same time share one transaction, so that opening many sessions
-//! costs few of them. Knows nothing of the table.
+//! costs few of them.
 //!
-//! A change that comes alone is written at once. Those that come while a transaction runs wait for it, and the next one
-//! takes them in their order, up to [`MAX_BATCH`]. Each caller waits for its own commit and gets its own error. A
-//! caller that is dropped withdraws nothing.
+//! A single change is written at once. Changes that arrive during a transaction wait for it, and the next transaction
+//! takes them in order, up to [`MAX_BATCH`]. Each caller waits for its own commit and gets its own error. Dropping a
+//! caller withdraws nothing.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -21,10 +21,10 @@ use crate::{
     support::Digest,
 };
 
-/// The changes that share a transaction: short enough that other writers of the database get their turn.
+/// Number of changes that share a transaction: few enough that other writers of the database get their turn.
 const MAX_BATCH: usize = 256;
-/// The groups of changes that wait at once; one more waits for a permit. Deletions need none: there are at most as many as
-/// rows.
+/// Number of groups of changes that wait at once; further ones wait for a permit. Deletions need none: there are never
+/// more of them than rows.
 const MAX_WAITING: usize = 1_024;
 
 /// The rows of sessions. Cheap to clone.
@@ -34,23 +34,23 @@ pub(super) struct Rows(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     storage: Storage,
-    /// This replica, which writes the rows of its own sessions alone.
+    /// This replica, which writes only the rows of its own sessions.
     replica: ReplicaNumber,
     /// Owns the transactions, which continue if the caller is dropped.
     tracker: TaskTracker,
     permits: Arc<Semaphore>,
     waiting: Mutex<WaitingWrites>,
-    /// Held while a transaction runs. Taken in the order in which the groups came.
+    /// Held during a transaction, and taken in the order the groups arrive.
     transaction: tokio::sync::Mutex<()>,
-    /// The sessions that ended and whose rows may still be there.
+    /// The ended sessions whose rows may still exist.
     ended: DashSet<Digest>,
 }
 
-/// The groups that no transaction has taken yet, in order.
+/// The groups that are not in a transaction yet, in order.
 #[derive(Debug, Default)]
 struct WaitingWrites(VecDeque<WriteGroup>);
 
-/// Changes that succeed or fail together, and the end of the wait for them.
+/// Changes that succeed or fail together, with the sender that ends their wait.
 #[derive(Debug)]
 struct WriteGroup {
     writes: Vec<McpSessionWrite>,
@@ -62,16 +62,15 @@ struct WriteGroup {
 /// The end of a group.
 type Written = Result<(), Arc<storage::StorageError>>;
 
-/// A change that is not in the store.
+/// Why a change is not in the store.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum WriteError {
-    /// The store did not take it.
+    /// The store rejected it.
     #[error("{0}")]
     Refused(Arc<storage::StorageError>),
-    /// The session ended before.
+    /// The session ended first.
     #[error("the session ended")]
     Ended,
-    /// The gateway stops.
     #[error("the gateway stops")]
     Stopping,
 }
@@ -93,12 +92,12 @@ impl Rows {
         }))
     }
 
-    /// Adds the row of a session, unless that has ended by then. Returns after the commit.
+    /// Adds the row of a session, unless it has ended by then. Returns after the commit.
     pub(super) async fn add(&self, row: McpSession, ended: &CancellationToken) -> Result<(), WriteError> {
         self.write(vec![McpSessionWrite::Add(Box::new(row))], ended).await
     }
 
-    /// Writes the row of a session in place of the one that it has, unless it has ended by then. Returns after the commit.
+    /// Writes the row of a session in place of its old row, unless it has ended by then. Returns after the commit.
     pub(super) async fn replace(&self, row: McpSession, ended: &CancellationToken) -> Result<(), WriteError> {
         self.write(vec![McpSessionWrite::Delete(row.digest), McpSessionWrite::Add(Box::new(row))], ended).await
     }
@@ -107,7 +106,7 @@ impl Rows {
         let permit = self.permit().await?;
         let done = {
             let mut waiting = self.0.waiting.lock();
-            // under the lock: the deletion of an ended session comes after this, or this does not come
+            // under the lock: either the deletion of an ended session comes after this write, or the write is skipped
             if ended.is_cancelled() {
                 return Err(WriteError::Ended);
             }
@@ -116,7 +115,7 @@ impl Rows {
         self.commit(done).await
     }
 
-    /// Writes the rows of some sessions that go on, at most [`MAX_BATCH`] at a time, without those that have ended by then:
+    /// Writes the rows of live sessions, at most [`MAX_BATCH`] at a time, and skips sessions that have ended by then:
     /// their changes, and the whole row where it is gone. Returns after the commit.
     pub(super) async fn keep(&self, sessions: Vec<(McpSession, &CancellationToken)>) -> Result<(), WriteError> {
         let permit = self.permit().await?;
@@ -130,7 +129,7 @@ impl Rows {
         self.commit(done).await
     }
 
-    /// Writes the state of a session, and that nobody has it. Returns after the commit.
+    /// Writes the state of a session, and that no replica has it. Returns after the commit.
     pub(super) async fn give_up(&self, (digest, state): (Digest, McpSessionState)) -> Result<(), WriteError> {
         let permit = self.permit().await?;
         let writes = vec![McpSessionWrite::Change(digest, state), McpSessionWrite::GiveUp(digest)];
@@ -138,15 +137,14 @@ impl Rows {
         self.commit(done).await
     }
 
-    /// Deletes the rows of connections that ended and that another one continues. They are deleted whether the future is
-    /// polled or not.
+    /// Deletes the rows of ended connections that another one continues, even if the future is not polled.
     pub(super) fn supersede(&self, ended: Vec<Digest>) -> impl Future<Output = Result<(), WriteError>> + use<> {
         let writes = ended.into_iter().map(McpSessionWrite::Supersede).collect();
         let done = self.0.waiting.lock().add(writes, None);
         self.commit(done)
     }
 
-    /// Deletes the rows of sessions that ended. They are deleted whether the future is polled or not.
+    /// Deletes the rows of ended sessions, even if the future is not polled.
     pub(super) fn delete(&self, ended: Vec<Digest>) -> impl Future<Output = Result<(), WriteError>> + use<> {
         let writes = ended.into_iter().map(McpSessionWrite::Delete).collect();
         let done = self.0.waiting.lock().add(writes, None);
@@ -158,17 +156,17 @@ impl Rows {
         self.0.ended.insert(digest);
     }
 
-    /// Removes the mark of a session without row.
+    /// Removes the mark of a session without a row.
     pub(super) fn unmark(&self, digest: &Digest) {
         self.0.ended.remove(digest);
     }
 
-    /// Returns `true` if a session is marked as ended, whatever its row says.
+    /// Returns `true` if a session is marked as ended, even if its row is not.
     pub(super) fn has_ended(&self, digest: &Digest) -> bool {
         self.0.ended.contains(digest)
     }
 
-    /// The sessions that ended and whose rows could not be deleted yet, or are being deleted.
+    /// The ended sessions whose rows could not be deleted yet, or are being deleted.
     pub(super) fn undeleted(&self) -> Vec<Digest> {
         self.0.ended.iter().map(|digest| *digest).collect()
     }
@@ -177,7 +175,7 @@ impl Rows {
         Arc::clone(&self.0.permits).acquire_owned().await.map_err(|_| WriteError::Stopping)
     }
 
-    /// Starts the transaction of the group that was just added, or of those before it.
+    /// Starts the transaction of the newest group, or of earlier ones.
     fn commit(&self, done: oneshot::Receiver<Written>) -> impl Future<Output = Result<(), WriteError>> + use<> {
         let inner = Arc::clone(&self.0);
         self.0.tracker.spawn(async move { inner.commit().await });
@@ -188,14 +186,14 @@ impl Rows {
 // === impl Inner ===
 
 impl Inner {
-    /// Writes the oldest groups, once the transactions before them are over. It runs once for each group, so none is left; a
-    /// run that finds nothing came after another had taken its group.
+    /// Writes the oldest groups, once the earlier transactions are over. It runs once per group, so none is left over;
+    /// a run that finds nothing had its group taken by another.
     async fn commit(&self) {
         let _transaction = self.transaction.lock().await;
         let groups = self.waiting.lock().take();
         let all: Vec<_> = groups.iter().flat_map(|group| group.writes.iter().cloned()).collect();
         match self.storage.mcp_sessions().write(&all, self.replica).await.map_err(Arc::new) {
-            // one of them is at fault: each is tried alone, so that no other fails with it
+            // one of them is at fault: each is tried by itself, so that no other fails with it
             Err(error) if error.is_constraint() && groups.len() > 1 => {
                 for group in groups {
                     let outcome = self.storage.mcp_sessions().write(&group.writes, self.replica).await;

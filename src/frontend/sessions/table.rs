@@ -1,8 +1,9 @@
-//! The sessions in memory, by id and by user: calls share no lock, and opening one looks at no other user's while there is
-//! room. Knows nothing of the store.
+//! The sessions in memory, by id and by user: calls share no lock, and opening one looks at other users' sessions only
+//! when the table is full.
 //!
-//! A user has at most `sessions_per_user`, through whichever clients. Where all users together have as many as the gateway can
-//! have, the one with the most gives way: of what is idle, what was idle longest. An eighth is kept for users who have none.
+//! A user has at most `sessions_per_user`, across all clients. Once all users together reach the gateway's maximum, the
+//! user with the most sessions gives up the one that has been idle longest. An eighth is kept for users without
+//! sessions.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -28,42 +29,42 @@ pub(super) struct SessionTable {
     pub(super) by_id: DashMap<SessionId, Arc<Session>, FastHash>,
     /// Both tables change under the lock of the user.
     users: DashMap<UserId, Arc<Mutex<UserSessions>>>,
-    /// The number of sessions, and of those that are about to be added.
+    /// The number of sessions, including those about to be added.
     count: AtomicUsize,
 }
 
-/// The sessions of one user, so ordered that the longest idle one is found without looking at all of them.
+/// The sessions of one user, ordered so that the longest idle one is found without looking at all of them.
 #[derive(Debug, Default)]
 struct UserSessions {
-    /// By the time of the last activity, as far as it is known here: calls do not report, so it may be later.
+    /// By the last known activity: calls do not report theirs, so it may be later.
     order: BTreeMap<Rank, Arc<Session>>,
     ranks: HashMap<SessionId, Rank>,
     last: u64,
-    /// Those for which another user's makes room at this moment.
+    /// Sessions that another user's session is replacing right now.
     opening: usize,
 }
 
-/// The place of a session that is about to be added. Dropping it frees it.
+/// The reserved place of a session about to be added. Dropping it frees the place.
 struct FreePlace<'a>(&'a AtomicUsize);
 
-/// What makes room for a session.
+/// The way a session gets a place.
 enum Room<'a> {
-    /// A place that was free.
+    /// A free place.
     Free(FreePlace<'a>),
     /// The place of another session of the same user.
     Own(Arc<Session>),
-    /// None: the gateway has as many as it can have, and this user this number of them.
+    /// None: the gateway has reached its maximum, and this user has this many.
     Full(usize),
 }
 
-/// A time, and a number that tells apart what has the same one.
+/// A time, and a number that tells apart equal times.
 type Rank = (Timestamp, u64);
 
 // === impl SessionTable ===
 
 impl SessionTable {
-    /// Adds a session if the bounds allow it. If the user has as many as allowed, the user's longest idle session is removed and
-    /// given; if the gateway has, that of the user who has the most. `before` runs before a removal.
+    /// Adds a session within the limits. If the user is at the limit, removes and returns the user's longest idle
+    /// session; if the gateway is, removes one of the user with the most. `before` runs before a removal.
     pub(super) fn insert(
         &self,
         session: &Arc<Session>,
@@ -109,7 +110,7 @@ impl SessionTable {
         Ok(evicted)
     }
 
-    /// What makes room for a session of the user who has these.
+    /// The place for a session of the user with these sessions.
     fn room(
         &self,
         sessions: &mut UserSessions,
@@ -117,7 +118,7 @@ impl SessionTable {
         limits: &LimitsConfig,
     ) -> Result<Room<'_>, LimitReached> {
         let is_one_more = sessions.len() + sessions.opening < limits.sessions_per_user;
-        // users who have none find a place
+        // users without sessions find a place
         let most = if sessions.len() == 0 { limits.sessions } else { limits.sessions - limits.sessions / 8 };
         if is_one_more && let Some(place) = self.reserve(most) {
             return Ok(Room::Free(place));
@@ -129,7 +130,7 @@ impl SessionTable {
         if is_one_more { Ok(Room::Full(sessions.len())) } else { Err(LimitReached::User) }
     }
 
-    /// Removes the longest idle session of the user who has the most, among those who have more than `count`; `None` if all of
+    /// Removes the longest idle session of the user with the most, among users with more than `count`; `None` if all of
     /// theirs are in use.
     fn room_of_others(
         &self,
@@ -156,7 +157,7 @@ impl SessionTable {
     /// The users with their numbers of sessions, in no order.
     fn counts(&self) -> Vec<(usize, UserId)> {
         let users: Vec<_> = self.users.iter().map(|entry| (entry.key().clone(), Arc::clone(entry.value()))).collect();
-        // one that is locked is opening a session itself
+        // a locked user is opening a session themselves
         users.into_iter().filter_map(|(user, theirs)| Some((theirs.try_lock()?.len(), user))).collect()
     }
 
@@ -178,21 +179,21 @@ impl SessionTable {
         removed
     }
 
-    /// Takes a session of these out of both tables; its place stays taken. `before` runs first.
+    /// Takes one of these sessions out of both tables; its place stays reserved. `before` runs first.
     fn take_out(&self, sessions: &mut UserSessions, session: &Session, before: impl FnOnce()) {
         before();
         sessions.remove(&session.id);
         self.by_id.remove(&session.id);
     }
 
-    /// Those of one caller, in no order.
+    /// The sessions of one caller, in no order.
     pub(super) fn of(&self, owner: &Owner) -> Vec<Arc<Session>> {
         let mut sessions = self.of_user(owner.user());
         sessions.retain(|session| session.owner.owner() == *owner);
         sessions
     }
 
-    /// Those of one user, in no order.
+    /// The sessions of one user, in no order.
     pub(super) fn of_user(&self, user: &UserId) -> Vec<Arc<Session>> {
         let theirs = self.users.get(user).map(|theirs| Arc::clone(&theirs));
         theirs.map(|theirs| theirs.lock().order.values().cloned().collect()).unwrap_or_default()
@@ -203,7 +204,6 @@ impl SessionTable {
         self.by_id.iter().map(|session| Arc::clone(&session)).collect()
     }
 
-    /// Their number.
     pub(super) fn len(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
@@ -215,9 +215,9 @@ impl SessionTable {
         Some(FreePlace(&self.count))
     }
 
-    /// Forgets a user who has nothing.
+    /// Forgets a user without sessions.
     fn remove_empty(&self, user: &UserId) {
-        // no other task has the entry: getting it takes the lock that is held here
+        // no other task has the entry, since getting it takes the lock held here
         self.users.remove_if(user, |_, theirs| Arc::strong_count(theirs) == 1 && theirs.lock().len() == 0);
     }
 }
@@ -225,7 +225,7 @@ impl SessionTable {
 // === impl FreePlace ===
 
 impl FreePlace<'_> {
-    /// The session is in the table, and counts from now on.
+    /// The session is in the table, and keeps the place from now on.
     const fn fill(self) {
         std::mem::forget(self);
     }
@@ -240,7 +240,6 @@ impl Drop for FreePlace<'_> {
 // === impl UserSessions ===
 
 impl UserSessions {
-    /// Their number.
     fn len(&self) -> usize {
         self.ranks.len()
     }
@@ -250,22 +249,20 @@ impl UserSessions {
         self.ranks.contains_key(id)
     }
 
-    /// Adds one.
     fn insert(&mut self, session: &Arc<Session>) {
         self.put(Arc::clone(session), session.last_seen());
     }
 
-    /// Removes one.
     fn remove(&mut self, id: &SessionId) {
         if let Some(rank) = self.ranks.remove(id) {
             self.order.remove(&rank);
         }
     }
 
-    /// The one that was idle longest at `now`; `None` if all are active. Each that turns out to have been used since
-    /// its rank was given gets a later one, so that the work is paid for by its use.
+    /// The session idle longest at `now`; `None` if all are active. A session used since it was ranked gets a later
+    /// rank, so that each use pays for this work.
     fn longest_idle(&mut self, now: Timestamp) -> Option<Arc<Session>> {
-        // each is passed over at most twice: once because it was used, once because it came behind one that was
+        // each is passed over at most twice: once because it was used, once because it came behind a used one
         for _ in 0..self.order.len() * 2 {
             let entry = self.order.first_entry()?;
             let known = entry.key().0;

@@ -1,9 +1,9 @@
-//! The answer to `server/discover` for clients without sessions. Knows nothing of transports.
+//! The answer to `server/discover` for clients without sessions.
 
 use crate::mcp::{Call, Context, Method, Outcome, Payload, Reply, Revision, Server, extensions, json::draft::Draft};
 
-/// The answer to `server/discover`: the server information, with the versions without sessions. Those with a handshake
-/// are negotiated differently.
+/// The answer to `server/discover`: the server information, with the versions without sessions. Versions with a
+/// handshake are negotiated differently.
 pub(super) fn discover(server: &dyn Server, context: Context) -> Reply {
     let params = Payload::absent(Revision::NEWEST);
     let reply = server.call(Call { method: Method::Discover, params, context });
@@ -15,7 +15,7 @@ pub(super) fn discover(server: &dyn Server, context: Context) -> Reply {
     })
 }
 
-/// The result of `server/discover`, with what is an extension in this version (`translation` 3.5).
+/// The result of `server/discover`, with the extensions of this version (`translation` 3.5).
 fn translated(result: &Payload) -> Payload {
     let text = String::from_utf8_lossy(result.json()).into_owned();
     let mut draft = Draft::of(&text);

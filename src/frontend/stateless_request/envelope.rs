@@ -1,6 +1,6 @@
-//! Envelope of a request without a session: version, client and capabilities. Knows nothing of transports; one that
-//! mirrors the body in headers compares the two between [`RequestEnvelope::read`] and [`RequestEnvelope::check`] (the
-//! order of `translation` 2.8).
+//! Envelope of a request without a session: version, client and capabilities. A transport that mirrors the body in
+//! headers compares the two between [`RequestEnvelope::read`] and [`RequestEnvelope::check`] (the order of
+//! `translation` 2.8).
 
 use bytes::Bytes;
 
@@ -16,7 +16,7 @@ pub(crate) struct RequestEnvelope {
     pub(crate) client: ClientDescription,
     /// The minimum level of log messages; `None`: no log messages (2026-07-28, logging).
     pub(crate) level: Option<Level>,
-    /// The version as it is written.
+    /// The version as written.
     pub(crate) version: String,
 }
 
@@ -73,7 +73,7 @@ impl RequestEnvelope {
         let version = held.version.and_then(json::unquote);
         let version = version.ok_or_else(|| malformed(meta::PROTOCOL_VERSION, "a string"))?;
         let client = ClientDescription {
-            // an unsupported one ends with the check
+            // the check refuses an unsupported one
             revision: served(&version).unwrap_or(Revision::NEWEST),
             // a client need not identify itself
             implementation: object(meta::CLIENT_INFO, held.client)?.unwrap_or_else(unnamed),
@@ -87,7 +87,7 @@ impl RequestEnvelope {
     ///
     /// # Errors
     ///
-    /// `-32022` if the version is not spoken, `-32601` if it does not have the method.
+    /// `-32022` if the version is not supported, `-32601` if it lacks the method.
     pub(crate) fn check(&self, method: &Method) -> Result<(), ErrorObject> {
         if served(&self.version).is_none() {
             return Err(unsupported(&self.version));
@@ -99,7 +99,7 @@ impl RequestEnvelope {
     }
 }
 
-/// False for the methods that only sessions have, and those of servers. An unknown method may be a custom one.
+/// False for methods of sessions or of servers. An unknown method may be a custom one.
 fn is_known(method: &Method) -> bool {
     method.is_in(Revision::V2026_07_28) && method.access() != MethodAccess::OfServers
 }
@@ -122,7 +122,7 @@ fn served(version: &str) -> Option<Revision> {
 }
 
 /// The error with the versions without sessions, so that the client can choose (2026-07-28, versioning). Versions with
-/// a handshake are left out, or a client would request them this way again and again.
+/// a handshake are left out; a client would keep requesting them this way.
 pub(crate) fn unsupported(requested: &str) -> ErrorObject {
     let data = serde_json::json!({ "supported": Revision::MODERN.map(Revision::as_str), "requested": requested });
     ErrorObject::with_data(ErrorObject::UNSUPPORTED_VERSION, "Unsupported protocol version", &data)

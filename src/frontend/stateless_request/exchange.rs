@@ -19,7 +19,7 @@ use crate::{
 };
 
 pin_project! {
-    /// A running request, and the ends of it from outside.
+    /// A running request that can be ended from outside.
     pub(super) struct RequestExchange {
         // the credential was revoked
         #[pin]
@@ -32,20 +32,18 @@ pin_project! {
         subject: RequestSubject,
         // `None` once the response is made
         running: Option<(Reply, RequestPermit)>,
-        // a large event that is handled by the next poll
+        // a large event, left to the next poll
         large: Option<Event>,
     }
 }
 
-/// What is asked, and what is told of it.
+/// The request, and which notifications it gets.
 pub(super) struct RequestSubject {
     /// The id that the response carries.
     pub(super) id: RequestId,
-    /// The method.
     pub(super) method: Method,
     /// The minimum level of log messages, if it wants any.
     pub(super) level: Option<Level>,
-    /// Progress notifications.
     pub(super) progress: Progress,
     /// The translator into the client's version.
     pub(super) translator: ClientTranslator,
@@ -56,7 +54,6 @@ pub(super) struct RequestSubject {
 pub(super) enum Progress {
     /// It has a token.
     Wanted,
-    /// It has none.
     Unwanted,
 }
 
@@ -74,7 +71,7 @@ impl RequestExchange {
         Self { revoked, _credential: credential, closed, subject, running: Some(running), large: None }
     }
 
-    /// Waits until it ends from outside: the error for the client.
+    /// Waits until it is ended from outside: the error for the client.
     fn poll_stopped(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ErrorObject> {
         let this = self.project();
         if this.revoked.poll(cx).is_ready() {
@@ -94,7 +91,7 @@ impl Stream for RequestExchange {
             if self.running.is_none() {
                 return Poll::Ready(None);
             }
-            // before the reply, which does nothing until it is polled: a request that must not run has not begun
+            // before the reply, which starts when it is polled: a request that must not run has not begun
             let stopped = self.as_mut().poll_stopped(cx);
             let this = self.as_mut().project();
             let Some((reply, _)) = this.running else { return Poll::Ready(None) };
@@ -133,7 +130,8 @@ fn refuse(question: ServerRequest) {
 // === impl RequestSubject ===
 
 impl RequestSubject {
-    /// A notification of this request: its progress, and the log messages that it wants. Others belong to a listen.
+    /// A notification of this request: its progress, and the log messages that it wants. Other notifications belong to
+    /// a listen.
     fn notification(&self, notification: Notification) -> Option<Message> {
         let wanted = match notification.method {
             Method::LoggingMessage => self.level.is_some_and(|lowest| level_of(&notification) >= Some(lowest)),
@@ -151,8 +149,8 @@ impl RequestSubject {
         Some(Message::Notification { method, params: params.into_params() })
     }
 
-    /// A result or notification in a request of a method that MCP does not define, or a notification of such a method: with the
-    /// client's own id as that of its subscription.
+    /// A result or notification in a request of a method that MCP does not define, or a notification of such a method:
+    /// with the client's own id for the subscription.
     fn of_subscriber(&self, method: &Method, payload: Payload) -> Payload {
         let is_of_extension = self.method.is_of_extension() || method.is_of_extension();
         if !is_of_extension {

@@ -1,5 +1,4 @@
-//! `subscriptions/listen` (2026-07-28): the chosen notifications on one stream, acknowledged first and tagged. Knows
-//! nothing of HTTP.
+//! `subscriptions/listen` (2026-07-28): the chosen notifications on one stream, acknowledged first and tagged.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +19,6 @@ use crate::{
 /// Maximum wait for a server's acknowledgement.
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// One listen.
 pub(super) struct Listen {
     /// The id of the request, which tags the notifications.
     pub(super) id: RequestId,
@@ -28,13 +26,13 @@ pub(super) struct Listen {
     pub(super) context: Context,
     /// The translator into the client's version.
     pub(super) translator: ClientTranslator,
-    /// The server that is listened to.
+    /// The server to listen to.
     pub(super) server: Arc<dyn Server>,
     /// The observer of its end, so that subscriptions end.
     pub(super) observer: RequesterObserver,
 }
 
-/// Reports the end of a listen to the servers, however it ends.
+/// Reports the end of a listen to the servers, for any reason.
 struct EndReport(RequesterObserver, Requester);
 
 impl Drop for EndReport {
@@ -58,7 +56,7 @@ impl Listen {
             let end = EndReport(self.observer.clone(), self.context.requester.clone());
             let call = Call { method: Method::Listen, params: chosen.params(), context: self.context.clone() };
             let mut reply = self.server.call(call);
-            // the first notification is the acknowledgement; a server without one notifies about nothing
+            // the first notification is the acknowledgement; a server that sends none has no notifications
             let first = tokio::select! {
                 biased;
                 () = drained.cancelled() => None,
@@ -94,7 +92,7 @@ impl Listen {
         }
     }
 
-    /// The message for a notification that was chosen, as the client's version writes it.
+    /// The message for a chosen notification, in the client's version.
     fn shown(&self, told: Notification, honoured: &Filter) -> Option<Message> {
         let Notification { method, params } = self.translator.notification(told)?;
         honoured.tells(&method, &params).then(|| self.tagged(method, &params))

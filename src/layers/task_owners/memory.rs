@@ -1,4 +1,4 @@
-//! Owners of one server's tasks, in memory. Bounded for each owner. Knows nothing of the store.
+//! Owners of one server's tasks, in memory. Bounded for each owner.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -16,7 +16,7 @@ const SWEEP: Duration = Duration::from_mins(10);
 #[derive(Debug, Default)]
 pub(super) struct KnownTasks {
     owners: HashMap<Owner, OwnerTaskTable>,
-    /// The owners of each task: several only if the server tells callers apart.
+    /// The owners of each task: several only at a server that tells callers apart.
     holders: HashMap<Digest, Vec<Owner>>,
     swept: Option<Timestamp>,
 }
@@ -24,7 +24,6 @@ pub(super) struct KnownTasks {
 /// The tasks of one owner, the oldest first.
 type OwnerTaskTable = LinkedHashMap<Digest, KnownTask>;
 
-/// A known task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KnownTask {
     /// The time until which it is kept.
@@ -45,13 +44,13 @@ impl KnownTasks {
         self.owners.get(owner)?.get(task).copied().filter(|known| known.expires > now)
     }
 
-    /// True if somebody owns the task, as far as is known.
+    /// True if the task has a known owner.
     pub(super) fn has(&self, task: &Digest) -> bool {
         self.holders.contains_key(task)
     }
 
-    /// Adds a task; makes room for it by the oldest one of the same owner that has ended, and returns that. If it
-    /// `is_unique`, other owners lose it.
+    /// Adds a task. If the owner has too many, removes their oldest ended one and returns it. If the task `is_unique`,
+    /// other owners lose it.
     ///
     /// # Errors
     ///
@@ -76,7 +75,7 @@ impl KnownTasks {
         Ok(left)
     }
 
-    /// Adds a task that the store knows. The least recently added one leaves if there are more than `max`: the store
+    /// Adds a task found in the store. The least recently added one leaves if there are more than `max`: the store
     /// still has it.
     pub(super) fn cache(&mut self, owner: &Owner, task: Digest, known: KnownTask, max: usize, now: Timestamp) {
         self.sweep(now);
@@ -146,7 +145,7 @@ impl KnownTasks {
         Ok(Some(leaving))
     }
 
-    /// Removes expired tasks, so that those of owners who never come back do not stay.
+    /// Removes expired tasks, so that tasks of owners who never come back do not stay.
     fn sweep(&mut self, now: Timestamp) {
         if self.swept.is_some_and(|swept| now.since(swept) < SWEEP) {
             return;

@@ -1,4 +1,4 @@
-//! What the registry of tasks needs of a store. Knows nothing of databases.
+//! The store behind the registry of tasks.
 
 use futures_util::future::BoxFuture;
 
@@ -9,11 +9,11 @@ use crate::{
 
 /// Stores the owners of tasks, so that they outlive the process.
 pub trait TaskOwnerStore: Send + Sync {
-    /// Adds a task. If its owner then has more than `max` at the server, the oldest one that has ended is deleted. False,
-    /// without changes, if there is none.
+    /// Adds a task. If its owner then has more than `max` at the server, the oldest ended one is deleted; if none has
+    /// ended, returns false without changes.
     fn add<'a>(&'a self, row: &'a OwnedTask, max: usize) -> BoxFuture<'a, Result<bool, StoreUnavailable>>;
 
-    /// Those of `tasks` that are stored, as `owner` may know them.
+    /// The stored ones of `tasks`, as `owner` may know them.
     fn find<'a>(
         &'a self,
         tasks: &'a [Digest],

@@ -1,4 +1,4 @@
-//! The interface of an extension, and what holds for one that only passes.
+//! The interface of an extension, with defaults for one that only passes through.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -9,12 +9,12 @@ use super::super::{
     methods::{places::Paths, row::MethodRow},
 };
 
-/// All that the gateway knows of an extension. What a method says by default holds for one that only passes.
+/// All the gateway needs to know of an extension. The default methods fit an extension that only passes through.
 pub(super) trait Extension: Sync {
     /// Its name among `extensions` of capabilities.
     fn id(&self) -> &'static str;
 
-    /// Its requests and notifications, each with its access class and with what it names.
+    /// Its requests and notifications, with the access class and the subject of each.
     fn methods(&self) -> &'static [MethodRow] {
         &[]
     }
@@ -29,14 +29,14 @@ pub(super) trait Extension: Sync {
         &[]
     }
 
-    /// The settings that a client of several servers is shown, of those that servers declare, which are at least one; `None`
-    /// if it is shown none.
+    /// The settings shown to a client of several servers, computed from those the servers declare (at least one);
+    /// `None` if the client sees none.
     fn merged(&self, settings: &[Value]) -> Option<Value> {
         agreed(settings)
     }
 
-    /// Adds to the capabilities of several servers, of which each has `declared` its own, what clients without the extension
-    /// know it by.
+    /// Adds to the merged capabilities of several servers, given as `declared`, the entries by which clients without
+    /// the extension recognize it.
     fn add_to_merged(&self, declared: &[Map<String, Value>], merged: &mut Map<String, Value>) {
         let _ = (declared, merged);
     }
@@ -52,7 +52,7 @@ pub(super) trait Extension: Sync {
         let _ = capabilities;
     }
 
-    /// True if the gateway itself has it toward servers, whatever the client declared.
+    /// True if the gateway itself has it toward servers, for any client.
     fn is_of_gateway(&self) -> bool {
         false
     }

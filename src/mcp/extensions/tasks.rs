@@ -1,6 +1,6 @@
-//! The tasks extension of 2026-07-28: its methods beside those that it shares with the tasks of 2025-11-25, and its
-//! declaration. The gateway has it toward all servers, and awaits tasks for clients without it
-//! (`crossing::tasks`, `translation` 3.5).
+//! The tasks extension of 2026-07-28: the methods it does not share with the tasks of 2025-11-25, and its declaration.
+//! The gateway has it toward all servers, and awaits tasks for clients without it (`crossing::tasks`, `translation`
+//! 3.5).
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
@@ -22,7 +22,6 @@ use super::{
 /// Calls of tools that run as tasks if the server wants it.
 pub(super) struct TasksExtension;
 
-/// `tasks/update`.
 pub(in crate::mcp) const UPDATE: MethodRow = MethodRow {
     versions: VERSIONS,
     subject: Some(MethodSubject::Task),
@@ -30,7 +29,6 @@ pub(in crate::mcp) const UPDATE: MethodRow = MethodRow {
     ..MethodRow::new("tasks/update", MethodAccess::OwnTask)
 };
 
-/// `notifications/tasks`.
 pub(in crate::mcp) const STATUS: MethodRow = MethodRow {
     versions: VERSIONS,
     uris: UriPlaces::Task,
@@ -43,10 +41,11 @@ const VERSIONS: (Revision, Revision) = (Revision::V2026_07_28, Revision::NEWEST)
 const UPDATE_CONTROLS: &[ControlMember] =
     &[controls::one(meta::META), controls::one("taskId"), controls::one("inputResponses")];
 
-/// The `tasks` capability of a server with the extension, for a client of 2025-11-25: the extension has no list.
+/// The `tasks` capability of a server with the extension, for a client of 2025-11-25: the extension has no
+/// `tasks/list`.
 const SHOWN_CORE_TASKS: &str = r#"{"cancel":{},"requests":{"tools":{"call":{}}}}"#;
 
-/// The `tasks` capability of 2025-11-25 with which tools run as tasks.
+/// The `tasks` capability of 2025-11-25 under which tools run as tasks.
 const RUNS_TOOLS: [&str; 4] = [meta::CORE_TASKS, "requests", "tools", "call"];
 
 impl Extension for TasksExtension {
@@ -84,7 +83,7 @@ impl Extension for TasksExtension {
         merged.insert(meta::CORE_TASKS.to_owned(), tasks);
     }
 
-    /// A version with tasks of its own is shown these; no version with sessions has the extension.
+    /// Versions with tasks of their own see these; no version with sessions has the extension.
     fn for_session(&self, capabilities: Bytes, revision: Revision) -> Bytes {
         let mut kept = capabilities;
         if !revision.has(Feature::CoreTasks) {
@@ -109,7 +108,7 @@ impl Extension for TasksExtension {
         }
     }
 
-    /// Tools that run as tasks of 2025-11-25 are shown as the extension.
+    /// Tools that run as tasks of 2025-11-25 appear as the extension.
     fn for_request(&self, capabilities: &mut Draft<'_>) {
         let declared = capabilities.text();
         let runs_tools =

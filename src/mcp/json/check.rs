@@ -1,11 +1,11 @@
-//! JSON validation (RFC 8259): each byte is read once, whatever the depth. Knows nothing of MCP.
+//! JSON validation (RFC 8259): reads each byte once, at any depth.
 
 use std::ops::Range;
 
 use crate::support::off_worker::debug_assert_off_worker;
 
-/// Reads `text`. Shows `member` each member of the object that it is: the name as it is written, with its quotes, and the
-/// text of its value. Returns `false` if the text is no JSON; what was shown then counts for nothing.
+/// Reads `text`. If it is an object, passes each member to `member`: the name as written, with its quotes, and the text
+/// of the value. Returns `false` if the text is not JSON; the members passed so far are then void.
 pub(crate) fn check<'a>(text: &'a str, mut member: impl FnMut(&'a str, &'a str)) -> bool {
     debug_assert_off_worker(text.len());
     let mut reader = Reader { bytes: text.as_bytes(), at: 0, levels: Levels::default() };
@@ -73,7 +73,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads the name of the next member, if an object is open. That of a member of the outermost one is noted.
+    /// Reads the name of the next member, if an object is open. Notes the names in the outermost object.
     fn next_name(&mut self, name: &mut Range<usize>) -> Option<()> {
         if !self.levels.is_in_object() {
             return Some(());
@@ -155,7 +155,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Passes over `byte` if it is the next.
+    /// Skips `byte` if it comes next.
     fn takes(&mut self, byte: u8) -> bool {
         let is_next = self.bytes.get(self.at) == Some(&byte);
         self.at += usize::from(is_next);
@@ -206,7 +206,7 @@ const FIRST_WORDS: usize = 16;
 
 /// The position of the first special byte from `begin` on.
 fn special_far(bytes: &[u8], begin: usize) -> Option<usize> {
-    // all bytes of a block are looked at, which the compiler does for many at once
+    // checks every byte of a block, which the compiler vectorizes
     let is_plain = |block: &&[u8; 64]| !block.iter().fold(false, |found, byte| found | is_special(*byte));
     let (blocks, _) = bytes[begin..].as_chunks::<64>();
     let end = begin + 64 * blocks.iter().take_while(is_plain).count();
@@ -220,7 +220,7 @@ const fn is_special(byte: u8) -> bool {
 /// The position of the first special byte in a word.
 const fn special_in(word: [u8; 8]) -> Option<usize> {
     let word = u64::from_le_bytes(word);
-    // the highest bit of each byte that is looked for, up to the first; those of later bytes may be set too
+    // the highest bit of each matching byte, up to the first match; bits of later bytes may be set too
     let control = word.wrapping_sub(each(b' ')) & !word;
     let (quote, backslash) = (word ^ each(b'"'), word ^ each(b'\\'));
     let found = control | quote.wrapping_sub(each(1)) & !quote | backslash.wrapping_sub(each(1)) & !backslash;

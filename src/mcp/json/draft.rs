@@ -1,11 +1,11 @@
 //! A JSON text that is being edited: opened level by level where a rule looks, and written back with every other byte
 //! unchanged.
 //!
-//! A member that is repeated is edited as one: the last occurrence stays, as JavaScript reads it, and the others go. So an
-//! edit never writes a value more than once, and every reader of the new text finds the same one.
+//! A repeated member is edited as one: the last occurrence stays, as JavaScript reads it, and the others go. So an edit
+//! never writes a value more than once, and every reader of the new text finds the same value.
 //!
-//! An object is opened to find members in it: each takes 24 bytes until it is edited. What is done to all members or elements
-//! is done in one pass, which keeps nothing but the new text, and that only from the first change on.
+//! An object is opened to find members in it: each takes 24 bytes until it is edited. Changes to all members or
+//! elements take one pass, which keeps only the new text, and only from the first change on.
 
 mod reading;
 mod rewriting;
@@ -26,7 +26,7 @@ use super::{
 #[derive(Debug, Clone)]
 pub struct Draft<'a>(Node<'a>);
 
-/// A value inside a draft, only to look at.
+/// A value inside a draft, read-only.
 #[derive(Debug)]
 pub struct Look<'a>(Draft<'a>);
 
@@ -37,7 +37,6 @@ enum Node<'a> {
     Open(Box<OpenObject<'a>>),
 }
 
-/// An opened object.
 #[derive(Debug, Clone)]
 struct OpenObject<'a> {
     items: Vec<Item>,
@@ -50,16 +49,16 @@ struct OpenObject<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Item {
     place: ItemPlace,
-    /// Counted from one: what there is instead of the text at `place`, once it was opened, set or added.
+    /// Counted from one: the edit that replaces the text at `place`, once it was opened, set or added.
     edit: Option<NonZero<u32>>,
 }
 
-/// The text of an opened object, and the items that are not as they stand in it.
+/// The text of an opened object, with its changed items.
 #[derive(Debug, Clone)]
 struct WrittenItems<'a> {
     /// The object's text when it was opened.
     text: Cow<'a, str>,
-    /// In the order in which they came to be; those of removed members stay.
+    /// Oldest first. Edits of removed members stay.
     edits: Vec<EditedItem<'a>>,
 }
 
@@ -76,19 +75,19 @@ struct EditedItem<'a> {
 // === impl Draft ===
 
 impl<'a> Draft<'a> {
-    /// A value as it was written; `text` must be one JSON value.
+    /// A value as written; `text` must be one JSON value.
     pub fn of(text: &'a str) -> Self {
         Self(Node::Text(Cow::Borrowed(text.trim_ascii())))
     }
 
-    /// The same for a reader that asks for several members: an object is opened at once.
+    /// The same, with an object opened at once, for a reader of several members.
     pub fn opened(text: &'a str) -> Self {
         let mut draft = Self::of(text);
         draft.object();
         draft
     }
 
-    /// A value of the gateway's own making; `text` must be one JSON value.
+    /// A value made by the gateway; `text` must be one JSON value.
     pub fn new(text: impl Into<String>) -> Self {
         Self(Node::Text(Cow::Owned(text.into())))
     }
@@ -101,12 +100,11 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The JSON text.
     pub fn text(&self) -> String {
         self.text_within(usize::MAX).unwrap_or_default()
     }
 
-    /// The JSON text; `None` if it has more than `max` bytes, and then it is not written at all.
+    /// The JSON text; `None`, without writing any of it, if it has more than `max` bytes.
     pub fn text_within(&self, max: usize) -> Option<String> {
         let len = self.len();
         (len <= max).then(|| {
@@ -131,13 +129,13 @@ impl<'a> Draft<'a> {
         Some(&mut level.edit(at).value)
     }
 
-    /// Makes it this JSON text.
+    /// Replaces it by this JSON text.
     pub fn replace(&mut self, text: impl Into<String>) {
         *self = Self::new(text);
     }
 
-    /// Sets the member `key` to a JSON text. It is added at the end if there is none; if the name is repeated, the last one
-    /// stays. Nothing happens to what is no object.
+    /// Sets the member `key` to a JSON text. Adds it at the end if there is none; if the name is repeated, the last one
+    /// stays. Does nothing if this is not an object.
     pub fn set(&mut self, key: &str, text: impl Into<String>) {
         match self.edit(key) {
             Some(value) => value.replace(text),
@@ -145,7 +143,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The member `key` as an object to edit: an empty one takes the place of anything else. `None` if this is no object.
+    /// The member `key` as an object to edit; any other value is replaced by an empty object. `None` if this is not an
+    /// object.
     pub fn edit_object(&mut self, key: &str) -> Option<&mut Self> {
         if self.get(key).is_none_or(|value| !value.is_object()) {
             self.set(key, "{}");
@@ -192,7 +191,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Adds members at the end, each in the place of one of its name.
+    /// Adds members at the end, and removes earlier ones of the same name.
     pub fn add_all(&mut self, members: Vec<(String, String)>) {
         if let Some(level) = self.object() {
             for (key, text) in members {
@@ -208,7 +207,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Opens an object; `None` if this is none.
+    /// Opens an object; `None` if this is not an object.
     fn object(&mut self) -> Option<&mut OpenObject<'a>> {
         if let Node::Text(text) = &mut self.0 {
             if Container::of(text) != Some(Container::Object) {
@@ -258,7 +257,7 @@ impl<'a> Look<'a> {
         Self(Draft::of(text))
     }
 
-    /// A copy that can be edited.
+    /// An editable copy.
     pub fn into_draft(self) -> Draft<'a> {
         self.0
     }
@@ -276,7 +275,7 @@ impl<'a> Deref for Look<'a> {
 
 impl<'a> OpenObject<'a> {
     fn open(text: Cow<'a, str>) -> Self {
-        // more than most objects have, so that one allocation does
+        // more than most objects have, to need only one allocation
         let mut items = Vec::with_capacity(8);
         each_place(&text, Container::Object, |place| items.push(Item { place, edit: None }));
         let edited = matches!(text, Cow::Owned(_));
@@ -308,7 +307,7 @@ impl<'a> OpenObject<'a> {
         Some(self.items.len() - after)
     }
 
-    /// Removes every member that another one of its name follows.
+    /// Removes all but the last member of each name.
     fn keep_last_of_each(&mut self) {
         let mut seen = HashSet::with_capacity(self.items.len());
         let names = self.items.iter().rev().map(|item| name_of(self.written.name(item)));
@@ -319,7 +318,7 @@ impl<'a> OpenObject<'a> {
         self.edited |= self.items.len() < before;
     }
 
-    /// The item at this place, with a value that can be edited.
+    /// The item at this place, with an editable value.
     fn edit(&mut self, at: usize) -> &mut EditedItem<'a> {
         self.written.edit(&mut self.items[at])
     }
@@ -369,7 +368,7 @@ impl<'a> WrittenItems<'a> {
         self.edited(item).map_or_else(|| Look(draft_at(&self.text, item.place)), |edit| edit.value.look())
     }
 
-    /// The name as it is written, with its quotes.
+    /// The name as written, with its quotes.
     fn name(&self, item: &Item) -> &str {
         self.edited(item)
             .map_or_else(|| self.text[item.place.name()].trim_ascii_start(), |edit| written_name(&edit.head))
@@ -379,7 +378,7 @@ impl<'a> WrittenItems<'a> {
         is_named(self.name(item), key)
     }
 
-    /// The item with a value that can be edited.
+    /// The item with an editable value.
     fn edit(&mut self, item: &mut Item) -> &mut EditedItem<'a> {
         if item.edit.is_none() {
             let (text, place) = (&self.text, item.place);
@@ -415,7 +414,7 @@ impl<'a> WrittenItems<'a> {
     }
 }
 
-/// The value at `place`, as it was written.
+/// The value at `place`, as written.
 fn draft_at(text: &str, place: ItemPlace) -> Draft<'_> {
     Draft(Node::Text(Cow::Borrowed(&text[place.value()])))
 }

@@ -1,24 +1,23 @@
-//! Places of the members of an object, and of those of one of its members, so that they are looked up without reading the
-//! text again. Knows nothing of MCP.
+//! Places of the members of an object, and of the members of one of these, so that lookups need not read the text
+//! again.
 
 use std::ops::Range;
 
 use super::{Found, has_escape, is_named, name_of, scan::Members, span};
 
-/// Members that an index holds at most; an object with more is read for each look-up.
+/// Maximum number of indexed members; an object with more is read for each look-up.
 const MAX_MEMBERS: usize = 6;
-/// The same for the member whose members it holds too.
+/// The same for the member whose inner members are indexed.
 const MAX_INNER: usize = 8;
 
 /// Places of the members of one object in its text.
 #[derive(Debug, Clone)]
 pub struct MemberIndex {
     outer: Places<MAX_MEMBERS>,
-    /// Those of the members of the member that is looked into.
+    /// The places inside the indexed member.
     inner: Places<MAX_INNER>,
 }
 
-/// Places of members.
 #[derive(Debug, Clone)]
 struct Places<const MAX: usize> {
     places: [MemberPlace; MAX],
@@ -38,8 +37,8 @@ struct MemberPlace {
 // === impl MemberIndex ===
 
 impl MemberIndex {
-    /// Reads the places of the members of `text`, which must be valid JSON, and of those of its member `inner`; `None` if
-    /// they are too many for an index.
+    /// Reads the places of the members of `text`, which must be valid JSON, and of the members of its member `inner`;
+    /// `None` if there are too many for an index.
     pub fn of(text: &str, inner: &str) -> Option<Self> {
         let mut index = Self { outer: Places::none(), inner: Places::none() };
         for (name, value) in Members::of(text) {
@@ -51,27 +50,28 @@ impl MemberIndex {
         Some(index)
     }
 
-    /// The text of the member `key`, the last one if the name is repeated, as JavaScript reads it. `text` is that of the index.
+    /// The text of the member `key`, the last one if the name is repeated, as JavaScript reads it. `text` must be the
+    /// indexed text.
     pub fn get<'a>(&self, text: &'a str, key: &str) -> Option<&'a str> {
         self.outer.get(text, key)
     }
 
-    /// The same of the member that is looked into.
+    /// The same in the indexed inner object.
     pub fn get_inner<'a>(&self, text: &'a str, key: &str) -> Option<&'a str> {
         self.inner.get(text, key)
     }
 
-    /// The members in order: each name as it is written, with its quotes, and the text of its value.
+    /// The members in order: each name as written, with its quotes, and the text of its value.
     pub fn iter<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.outer.iter(text)
     }
 
-    /// The same of the member that is looked into.
+    /// The same for the indexed inner object.
     pub fn iter_inner<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.inner.iter(text)
     }
 
-    /// The index of the text in which the value at `range` is replaced by one of `len` bytes.
+    /// The index after the value at `range` is replaced by a value of `len` bytes.
     pub fn after_edit(mut self, range: &Range<usize>, len: usize) -> Option<Self> {
         let (start, end) = (u32::try_from(range.start).ok()?, u32::try_from(range.end).ok()?);
         let len = u32::try_from(len).ok()?;
@@ -86,7 +86,7 @@ impl MemberIndex {
         Some(self)
     }
 
-    /// The place of the member of this name. `text` is that of the index.
+    /// The place of the member of this name. `text` must be the indexed text.
     pub fn find(&self, text: &str, key: &str) -> Found {
         let mut named = self.outer.named(text, key);
         match (named.next_back(), named.next()) {
@@ -103,7 +103,7 @@ impl<const MAX: usize> Places<MAX> {
         Self { places: [MemberPlace::default(); MAX], len: 0 }
     }
 
-    /// Those of the object that `part` of `text` is.
+    /// The places of the object `part`, a slice of `text`.
     fn of(text: &str, part: &str) -> Option<Self> {
         let mut places = Self::none();
         for (name, value) in Members::of(part) {
@@ -124,7 +124,7 @@ impl<const MAX: usize> Places<MAX> {
         &self.places[..self.len]
     }
 
-    /// The places of the members of this name. Most others are told by their length.
+    /// The places of the members with this name. Comparing lengths rules out most others.
     fn named(&self, text: &str, key: &str) -> impl DoubleEndedIterator<Item = &MemberPlace> {
         self.all().iter().filter(move |place| place.may_be_named(key) && place.is_named(text, key))
     }

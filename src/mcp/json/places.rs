@@ -1,4 +1,4 @@
-//! Where the members and elements of an object or array stand in its text, with the white space around them.
+//! Positions of the members and elements of an object or array in its text, with the white space around them.
 
 use std::ops::Range;
 
@@ -75,10 +75,9 @@ impl ItemPlace {
     }
 }
 
-/// Passes the places of all items of a container to `take`, in order. Of a text that is no valid JSON it passes some, and
-/// ends.
+/// Passes the places of all items of a container to `take`, in order. For invalid JSON it passes some, and ends.
 pub(super) fn each_place(text: &str, kind: Container, mut take: impl FnMut(ItemPlace)) {
-    // the item whose end is not known yet, and where the text before the next value begins
+    // the item whose end is still unknown, and where the text before the next value begins
     let (mut pending, mut at): (Option<ItemPlace>, usize) = (None, 1);
     let mut add = |name: Option<&str>, value: &str| {
         let value = span(text, value);
@@ -119,7 +118,7 @@ pub(super) fn head_of(key: &str) -> String {
     head
 }
 
-/// A place in a text, which is never longer than the largest message.
+/// A position in a text, which is never longer than the largest message.
 pub(super) fn offset(at: usize) -> u32 {
     u32::try_from(at).expect("no message is longer than 1 GiB")
 }

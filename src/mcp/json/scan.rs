@@ -1,4 +1,4 @@
-//! JSON tokens in one pass: the cost is the length, whatever the depth. Knows nothing of MCP.
+//! JSON tokens in one pass: the cost depends on the length, not on the depth.
 
 use std::ops::Range;
 
@@ -9,11 +9,9 @@ use crate::support::off_worker::debug_assert_off_worker;
 /// One token of a JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Token<'a> {
-    /// `{`
     OpenObject,
-    /// `[`
     OpenArray,
-    /// `}` or `]`
+    /// The end of an object or array.
     Close,
     /// A member name, with its quotes.
     Key(&'a str),
@@ -26,7 +24,7 @@ pub enum Token<'a> {
 pub struct Tokens<'a> {
     text: &'a str,
     at: usize,
-    /// For each open level whether it is an object.
+    /// For each open level, true if it is an object.
     levels: Vec<bool>,
     /// True if a string would be a member name.
     name_next: bool,
@@ -85,8 +83,8 @@ impl<'a> Iterator for Tokens<'a> {
     }
 }
 
-/// The members of one JSON object: each name as it is written, with its quotes, and the text of its value. Allocates
-/// nothing, and looks into no value. The text must be valid JSON; any other gives some members and ends.
+/// The members of one JSON object: each name as written, with its quotes, and the text of its value. Allocates nothing,
+/// and does not read into values. The text must be valid JSON; any other gives some members and ends.
 #[derive(Debug)]
 pub struct Members<'a> {
     text: &'a str,
@@ -96,7 +94,7 @@ pub struct Members<'a> {
 // === impl Members ===
 
 impl<'a> Members<'a> {
-    /// The members of `text`; none if it is no object.
+    /// The members of `text`; none if it is not an object.
     pub fn of(text: &'a str) -> Self {
         debug_assert_off_worker(text.len());
         let open = text.bytes().position(|byte| !byte.is_ascii_whitespace());
@@ -110,7 +108,7 @@ impl<'a> Iterator for Members<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let bytes = self.text.as_bytes();
-        // only a comma and white space stand between two members
+        // only a comma and white space separate two members
         let name = self.at + bytes.get(self.at..)?.iter().position(|byte| *byte == b'"')?;
         let name = name..end_of_string(bytes, name);
         let between = |byte: &u8| matches!(byte, b':' | b' ' | b'\t' | b'\r' | b'\n');
@@ -121,8 +119,8 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
-/// The elements of one JSON array. Allocates nothing, and looks into no element. The text must be valid JSON; any other
-/// gives some elements and ends.
+/// The elements of one JSON array. Allocates nothing, and does not read into elements. The text must be valid JSON; any
+/// other gives some elements and ends.
 #[derive(Debug)]
 pub struct Elements<'a> {
     text: &'a str,
@@ -132,7 +130,7 @@ pub struct Elements<'a> {
 // === impl Elements ===
 
 impl<'a> Elements<'a> {
-    /// The elements of `text`; none if it is no array.
+    /// The elements of `text`; none if it is not an array.
     pub fn of(text: &'a str) -> Self {
         debug_assert_off_worker(text.len());
         let open = text.bytes().position(|byte| !byte.is_ascii_whitespace());
@@ -181,8 +179,8 @@ pub fn compact(text: &str) -> String {
     compacted
 }
 
-/// A value to compare others with: members in any order, numbers by what they count. What is too deep or too large to be
-/// read so is compared as it is written.
+/// A value for comparisons: members in any order, numbers by value. Values too deep or too large for that are compared
+/// as written.
 #[derive(Debug)]
 pub struct Measure {
     value: Option<Value>,
@@ -308,7 +306,7 @@ const FIRST_WORDS: usize = 8;
 const QUOTES: u64 = u64::from_le_bytes([b'"'; 8]);
 const BACKSLASHES: u64 = u64::from_le_bytes([b'\\'; 8]);
 
-/// The highest bit of each byte that is zero, up to the first such byte; those of later bytes may be set too.
+/// The highest bit of each zero byte, up to the first; bits of later bytes may be set too.
 const fn zero_bytes(word: u64) -> u64 {
     word.wrapping_sub(u64::from_le_bytes([1; 8])) & !word & u64::from_le_bytes([0x80; 8])
 }

@@ -10,14 +10,14 @@ pub(crate) const RESOURCE_SUBSCRIPTIONS: &str = "resourceSubscriptions";
 /// The member of a listen's filter that names the tasks whose status is listened to.
 pub(crate) const TASK_IDS: &str = "taskIds";
 
-/// A member that the gateway decides on, and those inside its value. At most 32 stand side by side.
+/// A member that the gateway decides on, with control members inside its value. At most 32 are next to each other.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::mcp) struct ControlMember {
     pub(in crate::mcp) name: &'static str,
     pub(in crate::mcp) inside: &'static [Self],
 }
 
-/// A member whose value is not looked into.
+/// A member whose value is not read.
 pub(in crate::mcp) const fn one(name: &'static str) -> ControlMember {
     ControlMember { name, inside: &[] }
 }
@@ -32,7 +32,6 @@ const CAPABILITIES: &[ControlMember] = &[
     one("tasks"),
 ];
 
-/// Those of `_meta`.
 pub(in crate::mcp) const META_MEMBERS: &[ControlMember] = &[
     one("progressToken"),
     one(PROTOCOL_VERSION),

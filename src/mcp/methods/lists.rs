@@ -1,25 +1,19 @@
 //! The four lists of a server, and their names in the protocol.
 
-/// One of the four lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ListKind {
-    /// `tools/list`.
     Tools,
-    /// `prompts/list`.
     Prompts,
-    /// `resources/list`.
     Resources,
-    /// `resources/templates/list`.
     Templates,
 }
 
 // === impl ListKind ===
 
 impl ListKind {
-    /// Every kind.
     pub(crate) const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
 
-    /// Those whose changes are notifications of their own: a change of templates is one of resources.
+    /// The lists with a change notification of their own: a change of templates is announced as one of resources.
     pub(crate) const CHANGING: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
 
     /// The member of the result that holds the entries.

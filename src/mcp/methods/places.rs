@@ -1,4 +1,4 @@
-//! Places of names, URIs and task ids in messages (`translation` section 5), by the kinds of messages. Those of
+//! Places of names, URIs and task ids in messages (`translation` section 5), by kind of message. The places of
 //! extensions are in their files.
 
 use super::{
@@ -16,7 +16,6 @@ const META: At = Key("_meta");
 const RESOURCE: At = Key("resource");
 const URI: At = Key("uri");
 
-/// In a resource.
 pub(crate) const RESOURCE_URIS: Paths = &[RESOURCE_URI];
 /// In a resource template.
 pub(crate) const TEMPLATE_URIS: Paths = &[&[Key("uriTemplate")]];

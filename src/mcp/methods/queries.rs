@@ -24,7 +24,7 @@ impl ListKind {
         method.row().lists.first().copied().filter(|_| !method.is_notification())
     }
 
-    /// The kinds that a notification says have changed.
+    /// The kinds reported as changed by a notification.
     pub(crate) fn changed_by(method: &Method) -> &'static [Self] {
         if method.is_notification() { method.row().lists } else { &[] }
     }
@@ -62,14 +62,14 @@ impl ListKind {
 // === impl Method ===
 
 impl Method {
-    /// True if some readers take this unknown name for that of a known method.
+    /// True if some readers mistake this unknown name for a known method.
     pub fn is_misspelled(&self) -> bool {
         let Self::Other(name) = self else { return false };
         let folded = spelling::folded(name);
         Self::defined().any(|(known, _)| known.eq_ignore_ascii_case(&folded))
     }
 
-    /// True for one that no version of MCP defines.
+    /// True if no version of MCP defines it.
     pub const fn is_of_extension(&self) -> bool {
         matches!(self, Self::Other(_) | Self::Extended(_))
     }
@@ -79,7 +79,7 @@ impl Method {
         self.row().access
     }
 
-    /// True if the protocol of this version has it, or it is one that no version knows.
+    /// True if this version of the protocol has it, or if no version defines it.
     pub fn is_in(&self, revision: Revision) -> bool {
         let (oldest, newest) = self.row().versions;
         (oldest..=newest).contains(&revision)
@@ -90,7 +90,7 @@ impl Method {
         self.as_str().starts_with("notifications/")
     }
 
-    /// True for a request that only 2026-07-28 has, so that it is invalid in a session.
+    /// True if only 2026-07-28 has this request, so that it is invalid in a session.
     pub fn is_sessionless(&self) -> bool {
         self.row().versions.0 > Revision::NEWEST_LEGACY && !self.is_notification()
     }
@@ -114,8 +114,8 @@ impl Method {
         matches!(self.access(), MethodAccess::OwnTask)
     }
 
-    /// The name that a client of `revision` knows it by: how a task is has one in 2025-11-25 and another in the extension
-    /// for 2026-07-28.
+    /// The name that a client of `revision` knows it by: the status of a task has one name in 2025-11-25 and another in
+    /// the extension for 2026-07-28.
     #[must_use]
     pub fn of_tasks_in(self, revision: Revision) -> Self {
         match (self, revision.era()) {
@@ -125,8 +125,8 @@ impl Method {
         }
     }
 
-    /// True if a server may send its client requests while it serves a request of this method. Lists and settings do
-    /// not allow it, nor do the task methods except the one that waits for the result.
+    /// True if a server may send its client requests while it serves a request of this method. Lists, settings and task
+    /// methods do not allow it, except for the method that waits for a task's result.
     pub fn may_ask(&self) -> bool {
         !matches!(self.row().asks, Asks::Never)
     }
@@ -137,7 +137,7 @@ impl Method {
         matches!(self.row().asks, Asks::Always)
     }
 
-    /// True if it is one of the calls whose number is bounded (`calls`).
+    /// True if it counts toward the limit `calls`.
     pub(crate) fn is_bounded(&self) -> bool {
         self.row().is_bounded
     }
@@ -161,7 +161,7 @@ impl Method {
         self.row().result_shape
     }
 
-    /// The thing that a request of it names: it says where the request goes.
+    /// The thing that its requests name, which determines where they go.
     pub(crate) fn subject(&self) -> Option<MethodSubject> {
         self.row().subject
     }
@@ -189,7 +189,7 @@ impl Method {
         }
     }
 
-    /// True if the same may hold server requests, as a task does that waits for input.
+    /// True if the same may hold server requests, like a task waiting for input.
     pub(crate) fn holds_input_requests(&self) -> bool {
         self.row().holds_input_requests
     }

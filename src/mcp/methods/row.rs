@@ -1,4 +1,4 @@
-//! A row of the table of methods: all that the gateway has to know of a method.
+//! A row of the table of methods: all the gateway needs to know of a method.
 
 use super::{
     super::Revision, controls, controls::ControlMember, lists::ListKind, places, places::Paths, shapes::Shape,
@@ -13,14 +13,14 @@ pub enum MethodAccess {
     Tool,
     /// Every caller with a right to the server, for the tasks of its own calls.
     OwnTask,
-    /// Callers with full rights: the message is one of servers, and no client has to send it.
+    /// Only callers with full rights: servers send this message, and clients have no need to.
     OfServers,
     /// Callers with full rights at a server without tool rules, and every caller if the operator opens the method: MCP
     /// does not define it.
     Undefined,
 }
 
-/// The thing that the parameters of a request name: it says where the request goes.
+/// The thing that a request's parameters name, which determines where it goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MethodSubject {
     Tool,
@@ -35,18 +35,17 @@ pub(crate) enum MethodSubject {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::mcp) enum Asks {
     Never,
-    /// In a session alone, where server requests are messages of their own.
+    /// Only in a session, where server requests are separate messages.
     InSessions,
     /// In 2026-07-28 too, where they are a result (multi round-trip requests).
     Always,
 }
 
-/// The result of a request, as far as it is more than members that pass.
+/// The result of a request, where it is more than members to forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResultShape {
     /// Content of a tool.
     Tool,
-    /// Messages with content.
     Prompt,
     /// Nothing: deployed peers of sessions refuse any member there.
     Empty,
@@ -56,15 +55,14 @@ pub(crate) enum ResultShape {
 /// The places of URIs in a message.
 #[derive(Clone, Copy)]
 pub(in crate::mcp) enum UriPlaces {
-    /// These.
     In(Paths),
-    /// Those of a tool's result, with what extensions add.
+    /// The places of a tool's result, with those of extensions.
     ToolResult,
     /// The same in a task of the extension of 2026-07-28.
     Task,
 }
 
-/// All that is to be known of a method.
+/// Everything about a method.
 #[derive(Clone, Copy)]
 pub(in crate::mcp) struct MethodRow {
     /// The name on the wire.
@@ -76,7 +74,7 @@ pub(in crate::mcp) struct MethodRow {
     pub(in crate::mcp) lists: &'static [ListKind],
     pub(in crate::mcp) subject: Option<MethodSubject>,
     pub(in crate::mcp) asks: Asks,
-    /// One of the calls whose number is bounded (`calls`).
+    /// True if it counts toward the limit `calls`.
     pub(in crate::mcp) is_bounded: bool,
     /// The result has cache hints (2026-07-28, caching).
     pub(in crate::mcp) is_cacheable: bool,
@@ -89,7 +87,7 @@ pub(in crate::mcp) struct MethodRow {
     pub(in crate::mcp) controls: &'static [ControlMember],
     /// The places of URIs in what a server sends: the result of a request of clients, else the parameters.
     pub(in crate::mcp) uris: UriPlaces,
-    /// True if the same may hold server requests, as a task does that waits for input.
+    /// True if the same may hold server requests, like a task waiting for input.
     pub(in crate::mcp) holds_input_requests: bool,
     /// The places of task ids in the same.
     pub(in crate::mcp) task_ids: Paths,

@@ -1,5 +1,5 @@
-//! The table of methods: a row says what is special about a method, and `MethodRow::new` what is not. The rows of extensions
-//! are in their files.
+//! The table of methods: a row holds what is special about a method, and `MethodRow::new` the rest. The rows of
+//! extensions are in their files.
 
 use super::{
     super::{
@@ -25,7 +25,7 @@ const SINCE_2025_11_25: (Revision, Revision) = (Revision::V2025_11_25, Revision:
 const ONLY_2025_11_25: (Revision, Revision) = (Revision::V2025_11_25, Revision::V2025_11_25);
 const SINCE_2026_07_28: (Revision, Revision) = (Revision::V2026_07_28, Revision::NEWEST);
 
-/// A method that MCP does not define: whatever a server may do for it, it may.
+/// A method that MCP does not define: it allows all that any other method allows.
 const CUSTOM: MethodRow = MethodRow { asks: InSessions, ..MethodRow::new("", Undefined) };
 
 /// The row of this method, if an extension has it.
@@ -33,18 +33,18 @@ fn extended(name: &str) -> Option<&'static MethodRow> {
     extensions::methods().find(|row| row.name == name)
 }
 
-/// Declares the methods: the name on the wire, who may send it, and what else is special; then those methods of extensions
-/// that the gateway itself reads or writes, with their rows. Other methods of extensions are [`Method::Extended`].
+/// Declares the methods: the name on the wire, the allowed senders, and other special properties; then the extension
+/// methods that the gateway itself reads or writes, with their rows. Other methods of extensions are
+/// [`Method::Extended`].
 macro_rules! methods {
     ($($variant:ident = $name:literal, $access:ident { $($special:tt)* })*; extensions { $($named:ident = $row:path)* }) => {
-        /// A method of a request or notification. An unknown name is kept as it came.
+        /// A method of a request or notification. An unknown name is kept as received.
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
         pub enum Method {
             $(#[doc = concat!("`", $name, "`.")] $variant,)*
             $(#[doc = concat!("Of an extension: `", stringify!($row), "`.")] $named,)*
             /// Another method of an extension, by the name in its row.
             Extended(&'static str),
-            /// Any other name.
             Other(Box<str>),
         }
 

@@ -1,6 +1,6 @@
-//! The shapes of what methods carry: the members of each object, the versions that define them, and the form of their
-//! values. One table for all versions, read by the check of listed entries (`translate::entries`) and by the strict profile
-//! (`translate::strict`).
+//! The shapes of parameters and results: the members of each object, the versions that define them, and the form of
+//! their values. One table for all versions, read by the check of listed entries (`translate::entries`) and by the
+//! strict profile (`translate::strict`).
 
 use super::super::Revision;
 
@@ -23,9 +23,8 @@ pub(in crate::mcp) struct Member {
 /// The form that a value must have.
 #[derive(Clone, Copy)]
 pub(in crate::mcp) enum Form {
-    /// A value that is not looked into: it belongs to a peer, or is not listed.
+    /// A value that is not read: it belongs to a peer, or is not listed.
     Value,
-    /// A required string.
     Key,
     Text,
     Flag,

@@ -1,4 +1,4 @@
-//! Content blocks: their places, and the conversion of kinds that the target does not know.
+//! Content blocks: their places, and the conversion of kinds unknown to the target.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
 //! Forms: the enumerations of 2025-11-25 in the schema of 2025-06-18, and the answers back.
 //!
-//! A multiple-choice field becomes one yes-or-no field for each choice. The fields follow from the request alone, so
-//! nothing has to be stored.
+//! A multiple-choice field becomes a yes-or-no field for each choice. The fields follow from the request, so nothing
+//! has to be stored.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -21,7 +21,6 @@ const LONGEST_LABEL: usize = 200;
 /// Maximum number of choices in the fields of one form: each becomes a field of its own.
 const MAX_CHOICES: usize = 1_000;
 
-/// A multiple-choice field.
 struct Choices {
     /// The prefix of its yes-or-no fields, before their number.
     prefix: String,
@@ -120,7 +119,7 @@ fn choices(schema: &Draft<'_>) -> Option<HashMap<String, Choices>> {
     let names: BTreeSet<String> = properties.members().map(|(name, _)| name.into_owned()).collect();
     let mut found = HashMap::new();
     for (name, property) in properties.members() {
-        // the last of repeated fields counts
+        // of repeated fields, the last counts
         found.remove(&*name);
         if !property.get("type").is_some_and(|kind| kind.is("array")) {
             continue;
@@ -152,7 +151,7 @@ fn listed(items: &Draft<'_>, most: usize) -> Option<Vec<(String, String)>> {
     Some(values.elements().take(most).map(|value| (value.text(), value.string().unwrap_or_default())).collect())
 }
 
-/// A value in the spelling that strings are compared in: they may be written with escapes.
+/// A value in the spelling used to compare strings, which may contain escapes.
 fn spelled(value: &str) -> String {
     unquote(value).map_or_else(|| value.to_owned(), |text| quote(&text))
 }

@@ -1,8 +1,8 @@
 //! Entries of lists: the requirements of each revision for tools, prompts, resources and resource templates, and
-//! additions that do not change an entry's meaning. Knows nothing of pages, servers and clients.
+//! additions that do not change an entry's meaning.
 //!
-//! Clients refuse a whole list if one entry breaks the schema. So an entry is checked once, when it is listed: a valid
-//! one stays byte for byte, one that lacks only what its meaning implies is completed, any other one is left out.
+//! Clients refuse a whole list if one entry breaks the schema. So each entry is checked once, when it is listed: a
+//! valid entry stays byte for byte, an entry that lacks only implied members is completed, any other is left out.
 
 mod form;
 
@@ -29,21 +29,21 @@ pub struct LeftOut {
     pub reason: String,
 }
 
-/// The entries of a list that are left out: the first hundred, and how many there are in all.
+/// The entries of a list that are left out: the first hundred, and their total number.
 #[derive(Debug, Default)]
 pub struct Omitted {
     first: Vec<LeftOut>,
     count: usize,
 }
 
-/// A page of a list whose entries are valid in the revision that it is written in.
+/// A page of a list, whose entries are valid in the revision it is written in.
 #[derive(Debug)]
 pub struct Checked {
     /// The page: the same buffer if every entry was valid.
     pub page: Payload,
     /// The entries that were removed.
     pub left_out: Omitted,
-    /// True if the page had more entries than were asked for: the others are neither in the page nor in `left_out`.
+    /// True if the page had more than the requested entries: the rest is neither in the page nor in `left_out`.
     pub is_cut: bool,
 }
 
@@ -62,7 +62,6 @@ impl Omitted {
     /// Maximum number of entries that are kept; further ones are counted.
     pub const MAX_KEPT: usize = 100;
 
-    /// Adds an entry.
     pub fn push(&mut self, entry: LeftOut) {
         self.count += 1;
         if self.first.len() < Self::MAX_KEPT {
@@ -93,8 +92,8 @@ impl Omitted {
     }
 }
 
-/// Checks the first `most` entries of one page against the revision that it is written in, completes those that can be
-/// completed, and removes the others. A page of another method, or one that cannot be read, is the same buffer.
+/// Checks the first `most` entries of a page against the revision it is written in, completes entries where possible,
+/// and removes the invalid rest. A page of another method, or an unreadable page, is the same buffer.
 pub fn checked(method: &Method, page: Payload, most: usize) -> Checked {
     let json = page.json().clone();
     let mut left_out = Omitted::default();
@@ -113,8 +112,8 @@ pub fn checked(method: &Method, page: Payload, most: usize) -> Checked {
     Checked { page, left_out, is_cut: seen > most }
 }
 
-/// Keeps an entry that is valid in every revision, and completes one that can be completed. Returns the reason if it
-/// stays invalid in the revision that it is written in.
+/// Keeps an entry that is valid in every revision, and otherwise tries to complete it. Returns the reason if it stays
+/// invalid in its own revision.
 fn settle(listed: Listed, entry: &mut Draft<'_>, written: Revision) -> Result<(), LeftOut> {
     let before = listed.valid_in(&entry.text(), written);
     if before == ValidIn::ALL {
@@ -136,8 +135,8 @@ fn settle(listed: Listed, entry: &mut Draft<'_>, written: Revision) -> Result<()
 
 // === completion ===
 
-/// Adds members that an entry implies: none in place of a null one, the schema of an object if arguments are one by
-/// definition, a resource's title or URI as its name.
+/// Adds members that an entry implies: removes null members, adds an object schema where arguments are an object by
+/// definition, and uses a resource's title or URI as its name.
 fn complete(shape: Shape, entry: &mut Draft<'_>, era: Era) {
     for Member { name, form, .. } in shape {
         if entry.get(name).is_some_and(|value| value.is_literal("null")) {
@@ -176,7 +175,7 @@ fn name_by_uri(entry: &mut Draft<'_>) {
 }
 
 /// Arguments and structured content are objects wherever a revision requires `"type": "object"` of their schema. So a
-/// schema without a type, or with several of which one is `object`, accepts the same arguments with this one.
+/// schema without a type, or with `object` among several types, accepts the same arguments after this change.
 fn complete_schema(schema: &mut Draft<'_>, era: Era) {
     if !schema.is_object() {
         return;

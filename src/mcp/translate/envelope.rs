@@ -25,9 +25,9 @@ pub(super) enum ResultType {
     Task,
 }
 
-/// Removes the envelope of a request, and answers to server requests of 2026-07-28, whichever protocol request has
-/// them: an answer reaches a legacy server as a separate message. In an unknown method these members may have another
-/// meaning, and stay.
+/// Removes the envelope of a request, and answers to server requests of 2026-07-28 in any protocol request: an answer
+/// reaches a legacy server as a separate message. In an unknown method these members may have another meaning, and
+/// stay.
 pub(super) fn open_request(request: &mut Draft<'_>, method: &Method) {
     consume_meta(request, &[PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL]);
     if !matches!(method, Method::Other(_)) {
@@ -109,7 +109,7 @@ fn with_tasks(capabilities: &Bytes) -> String {
     capabilities.text()
 }
 
-/// Removes the envelope of a result, and returns its kind. A stray type of a legacy server means nothing.
+/// Removes the envelope of a result, and returns its kind. A stray type from a legacy server is ignored.
 pub(super) fn open_result(result: &mut Draft<'_>, translation: &Translation<'_>) -> Result<ResultType, Untranslatable> {
     let kind = match result.get("resultType") {
         None => ResultType::Complete,
@@ -140,8 +140,8 @@ pub(super) fn seal_result(result: &mut Draft<'_>, kind: ResultType, translation:
     write_meta(result, &[(meta::SERVER_INFO, server)]);
 }
 
-/// Requirements of a legacy result beside its facets: the handshake has the receiver's version, and an empty result is
-/// empty, since deployed peers refuse any member there.
+/// Further requirements of a legacy result: the handshake has the receiver's version, and an empty result stays empty,
+/// since deployed peers refuse any member there.
 pub(super) fn settle_legacy_result(result: &mut Draft<'_>, translation: &Translation<'_>) {
     if translation.facts.kind != Kind::Result || translation.to > Revision::NEWEST_LEGACY {
         return;

@@ -14,9 +14,9 @@ use super::{
 // === impl ErrorObject ===
 
 impl ErrorObject {
-    /// The error of a server for a client of `target`: an error, or a result if that ends the call better. Errors of
-    /// the gateway, and those with which a client answers a server request, pass unchanged. Equal revisions, and codes
-    /// with the same meaning, return the same buffer.
+    /// The error of a server for a client of `target`: an error, or a result where that ends the call better. Errors of
+    /// the gateway, and client errors that answer a server request, pass unchanged. Equal revisions, and codes with the
+    /// same meaning, return the same buffer.
     pub fn into_revision(self, target: Revision, facts: &Facts<'_>) -> Outcome {
         let Some(from) = self.revision().filter(|from| *from != target && facts.kind == Kind::Result) else {
             return Outcome::Failed(self);
@@ -37,7 +37,7 @@ impl ErrorObject {
             Self::MISSING_CAPABILITY if of_modern && *facts.method == Method::ToolsCall => {
                 Outcome::Complete(refusal::tool_error(target, &self.message()))
             }
-            // in one era these codes are between neighbours; in the other they have no meaning, or any
+            // in one era these codes pass between neighbours; in the other they have no meaning, or any
             Self::HEADER_MISMATCH | Self::UNSUPPORTED_VERSION | Self::MISSING_CAPABILITY if of_modern != modern => {
                 Outcome::Failed(self.hidden())
             }
@@ -68,7 +68,7 @@ impl ErrorObject {
         self.edited(edited.into())
     }
 
-    /// True for the code of an unknown resource: 2026-07-28 has none of its own, so it is one if its URI is the
+    /// True for the code of an unknown resource. 2026-07-28 has none of its own, so the URI of the error must be the
     /// requested one.
     fn is_resource_not_found(&self, facts: &Facts<'_>) -> bool {
         let data = self.data();
@@ -102,13 +102,13 @@ impl ErrorObject {
         Outcome::Complete(refusal::tool_error(target, &text))
     }
 
-    /// The data; `null` if there is none, or if it is unreadable.
+    /// The data; `null` if absent or unreadable.
     fn data(&self) -> Value {
         serde_json::from_slice::<Value>(self.json()).map(|mut error| error["data"].take()).unwrap_or_default()
     }
 }
 
-/// The elicitations of a `-32042` as requests of 2026-07-28. There is no state: the client's retry is the call again.
+/// The elicitations of a `-32042` as requests of 2026-07-28. There is no state: the client simply repeats the call.
 fn ask(pages: &[Value]) -> Payload {
     let question = |page: &Value| {
         serde_json::json!({

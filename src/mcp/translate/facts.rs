@@ -1,15 +1,15 @@
-//! The facts that a rule needs beside the payload. Knows no rule.
+//! The facts that translation rules need in addition to the payload.
 
 use bytes::Bytes;
 
 use crate::mcp::{ClientInfo, Method, Payload, json::draft::Draft, payload::OutputSchema, profile::Profile};
 
-/// The facts that a rule needs beside the payload.
+/// The facts that a rule needs in addition to the payload.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     /// The kind of the payload.
     pub kind: Kind,
-    /// Its method: its own, or that of the request which it answers.
+    /// Its own method, or the method of the request that it answers.
     pub method: &'a Method,
     /// Treatment of members that the target does not define.
     pub profile: Profile,
@@ -37,7 +37,6 @@ pub struct Facts<'a> {
 pub enum Kind {
     /// Parameters of a client's request to a server.
     Request,
-    /// A server's result.
     Result,
     /// Parameters of a server's notification.
     Notification,
@@ -52,7 +51,6 @@ pub enum Kind {
 /// The carrier of the backend's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MessageCarrier {
-    /// Streamable HTTP.
     Http,
     /// A channel: stdio, WebSocket.
     #[default]

@@ -1,5 +1,5 @@
-//! `x-mcp-header`: tool parameters that a client of Streamable HTTP mirrors in headers (2026-07-28, transports). Judges
-//! the annotations; mirrors nothing.
+//! `x-mcp-header`: tool parameters that a client of Streamable HTTP mirrors in headers (2026-07-28, transports). Only
+//! validates the annotations.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,6 @@ use super::{
     schema::{Met, Place, walk},
 };
 
-/// The keyword.
 const KEYWORD: &str = "x-mcp-header";
 
 /// State of an open object in a walk.
@@ -23,8 +22,8 @@ struct Read {
 }
 
 /// A `tools/list` result of an HTTP backend of 2026-07-28 without the tools whose annotations are invalid, as an HTTP
-/// client must leave them out. For backends and clients of one revision, between which no step is taken; the steps do the
-/// same by themselves. Where nothing is wrong the buffer is the same.
+/// client must leave them out. For backends and clients of the same revision, where no step runs; the steps do this
+/// themselves. If all are valid, the buffer is the same.
 #[must_use]
 pub fn without_invalid_header_params(result: Payload) -> Payload {
     let json = result.json().clone();
@@ -39,8 +38,8 @@ pub fn without_invalid_header_params(result: Payload) -> Payload {
     if draft.is_changed() { Payload::new(result.revision, draft.text().into()) } else { result }
 }
 
-/// True if every annotation in a tool's input schema is a header name, unique whatever the case, at a string, integer
-/// or boolean that is reached only through `properties`.
+/// True if every annotation in a tool's input schema is a header name, unique without case, at a string, integer or
+/// boolean reached only through `properties`.
 pub(super) fn are_valid(tool: &mut Draft<'_>) -> bool {
     tool.get("inputSchema").is_none_or(|schema| {
         let text = schema.text();
@@ -80,7 +79,7 @@ fn is_valid(schema: &str) -> bool {
     valid
 }
 
-/// RFC 9110 5.6.2: `token = 1*tchar`, not longer than is mirrored.
+/// RFC 9110 5.6.2: `token = 1*tchar`, within the length limit of mirrored names.
 fn is_token(name: &str) -> bool {
     let is_tchar = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_tchar)

@@ -1,5 +1,5 @@
-//! Payloads that are not carried, because their receiver's version has no form for them or the client did not declare what they
-//! need, and the error for each side. Knows nothing of sending.
+//! Payloads that cannot be delivered, because the receiver's version has no form for them or the client did not declare
+//! what they need, and the error for each side.
 
 use std::fmt;
 
@@ -12,15 +12,15 @@ use super::super::{
 use crate::support::printable_name;
 
 /// Maximum length of a translated payload: this many times its own length, and [`GROWTH_ALLOWANCE`] more. The rules of
-/// shapes stay far below it for any payload that has a meaning.
+/// shapes stay far below it for any meaningful payload.
 pub(super) const MAX_GROWTH: usize = 8;
-/// Bytes that any translated payload may have more: a form with a thousand choices becomes that many fields with labels.
+/// Bytes that any translated payload may grow by: a form with a thousand choices becomes that many fields with labels.
 pub(super) const GROWTH_ALLOWANCE: usize = 2 << 20;
 
 /// Maximum length of a reason in a line of the log, in characters.
 const MAX_REASON: usize = 400;
 
-/// A payload that its receiver cannot get. Whoever gets this [reports](Self::report) it once.
+/// A payload that its receiver cannot get. The code that receives this [reports](Self::report) it once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Untranslatable {
     /// The feature that the receiver lacks.
@@ -29,9 +29,9 @@ pub struct Untranslatable {
     pub from: Revision,
     /// The revision of the receiver.
     pub to: Revision,
-    /// The server that wrote it or was to get it; `None` if it is the gateway's own.
+    /// The server that wrote it or was to get it; `None` for the gateway's own.
     pub origin: Option<ServerOrigin>,
-    /// Its cause, which decides who gets an error.
+    /// Its cause, which determines who gets an error.
     pub cause: Cause,
 }
 
@@ -40,7 +40,7 @@ pub struct Untranslatable {
 pub enum Cause {
     /// A server request of a kind or mode that the client cannot have declared.
     ServerRequest,
-    /// A server request that the client did not declare to answer.
+    /// A server request that the client did not declare support for.
     Undeclared,
     /// An answer that the server's revision has no form for.
     Answer,
@@ -52,13 +52,13 @@ pub enum Cause {
         /// The bound, as text.
         bound: String,
     },
-    /// A request of a method that the server's revision does not have.
+    /// A request of a method that the server's revision lacks.
     Request,
     /// A custom server request: in 2026-07-28 servers send no requests.
     VendorRequest,
     /// A result that the client's revision has no form for.
     Result,
-    /// A notification that the target does not know: it is dropped and counted.
+    /// A notification unknown to the target: it is dropped and counted.
     Notification,
     /// A payload that would become more than eight times as long, and 2 MiB more.
     Growth,
@@ -68,7 +68,7 @@ pub enum Cause {
 
 impl Untranslatable {
     /// The error for the peer that sent the payload, or asked for it: `-32602` for a legacy server whose request cannot
-    /// be sent, which may go on; `-32601` for a method that does not exist; `-32603` for everything else.
+    /// be sent, so that it may continue; `-32601` for a method that does not exist; `-32603` for everything else.
     pub fn error(&self) -> ErrorObject {
         match self.cause {
             Cause::Undeclared if self.feature == LackingFeature::Roots => ErrorObject::roots_not_supported(),
@@ -108,7 +108,7 @@ impl Untranslatable {
         Self { feature, from, to, origin, cause: Cause::Undeclared }
     }
 
-    /// The same refusal, of what this server wrote or was to get.
+    /// The same refusal, naming the server that wrote the payload or was to get it.
     #[must_use]
     pub fn of(self, origin: Option<&ServerOrigin>) -> Self {
         Self { origin: origin.cloned(), ..self }
@@ -125,7 +125,7 @@ impl Untranslatable {
             ("to", to.to_string()),
         ];
         metrics::counter!("lockkeeper_untranslatable_total", &labels).increment(1);
-        // without a server no peer chose what is in it, and there is nobody to remember it for
+        // without a server, no peer chose the name, and there is no account to remember it for
         let Some(origin) = &self.origin else {
             tracing::debug!(feature = feature.name(), %from, %to, "not carried: {self}");
             return;

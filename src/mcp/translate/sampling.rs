@@ -1,4 +1,4 @@
-//! Sampling messages: arrays of blocks and tools (2025-11-25), and what becomes of them in older revisions.
+//! Sampling messages: arrays of blocks and tools (2025-11-25), and their conversion for older revisions.
 
 use super::{
     super::{LackingFeature, Revision, json::draft::Draft},
@@ -11,7 +11,7 @@ use super::{
 /// Blocks of messages in sampling with tools.
 const TOOL_BLOCKS: &[&str] = &["tool_use", "tool_result"];
 
-/// True if a request or an answer has a block of one of these kinds.
+/// True if a request or an answer has a block of any of these kinds.
 pub(super) fn holds(draft: &mut Draft<'_>, kinds: &[&str]) -> bool {
     let mut found = false;
     each_block(draft, &mut |block| found |= kinds.iter().any(|kind| content::is_kind(block, kind)));
@@ -60,8 +60,8 @@ pub(super) fn split_messages(question: &mut Draft<'_>, translation: &Translation
     Ok(())
 }
 
-/// Lowers an answer for 2025-06-18 and older, which take one block: one is unwrapped, texts are joined, and a mixture has
-/// no form.
+/// Lowers an answer for 2025-06-18 and older, which accept a single block: a single one is unwrapped, texts are joined,
+/// and a mixture has no form.
 pub(super) fn join_answer(answer: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     if holds(answer, TOOL_BLOCKS) {
         return Err(translation.refuse(LackingFeature::SamplingTools, Cause::Answer));
@@ -79,7 +79,7 @@ pub(super) fn join_answer(answer: &mut Draft<'_>, translation: &Translation<'_>)
     Ok(())
 }
 
-/// The first block with the texts of all; `None` if one is no text. The texts are joined verbatim, without reading
+/// The first block with the texts of all; `None` if any is not a text. The texts are joined verbatim, without reading
 /// escapes.
 fn join_texts(blocks: &mut Draft<'_>) -> Option<String> {
     let mut text = String::from("\"");

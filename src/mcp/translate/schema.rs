@@ -1,5 +1,5 @@
-//! JSON Schemas of tools: any root and boolean schemas (2026-07-28) for revisions that know object schemas only. Knows
-//! how schemas nest, and nothing of validation.
+//! JSON Schemas of tools: any root and boolean schemas (2026-07-28) for revisions that know object schemas only.
+//! Follows how schemas nest, without validating them.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -20,7 +20,6 @@ const ROOT: &str = "/properties/result";
 pub(super) enum Place {
     /// A schema. `reached` if only `properties` lead to it from the root.
     Schema {
-        /// See above.
         reached: bool,
         /// The number of `properties` that lead to it.
         depth: usize,
@@ -38,13 +37,11 @@ pub(super) enum Place {
 
 /// Item of a walk over a schema.
 pub(super) enum Met<'a> {
-    /// An object begins.
     Open,
     /// A keyword of a schema with its value, a string, number or literal, and its position.
     Keyword(&'a str, &'a str, Range<usize>),
     /// A keyword of a schema whose value is an object or an array.
     Nested(&'a str),
-    /// An object ends.
     Close(Place),
 }
 
@@ -108,7 +105,7 @@ fn wrap(schema: &mut Draft<'_>) {
 }
 
 /// The schema with its local references (`#`, `#/…`) adapted to the new place of its root. Those under an `$id` that
-/// sets a base are relative to it and stay; anchors (`#name`) stay; values that are no schemas are skipped.
+/// sets a base are relative to it and stay; anchors (`#name`) stay; values that are not schemas are skipped.
 fn follow(schema: &str) -> String {
     let mut marks: Vec<usize> = Vec::new();
     // for each open object: the number of marks before it, and whether it sets a base
@@ -144,7 +141,7 @@ fn follow(schema: &str) -> String {
     followed
 }
 
-/// Walks over a schema in one pass, whatever its depth.
+/// Walks over a schema in one pass, at any depth.
 pub(super) fn walk(schema: &str, mut meet: impl FnMut(Met<'_>)) {
     // each open level: its meaning, and whether it is an object
     let mut levels: Vec<(Place, bool)> = Vec::new();

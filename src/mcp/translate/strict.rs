@@ -1,5 +1,5 @@
-//! The strict profile: only members that the target's schema defines, for clients that refuse what they do not know.
-//! Values that belong to the peers (arguments, schemas, structured content, `_meta`) are not looked into.
+//! The strict profile: only members that the target's schema defines, for clients that refuse unknown members. Values
+//! that belong to the peers (arguments, schemas, structured content, `_meta`) are left as they are.
 
 use super::{
     super::{
@@ -11,7 +11,7 @@ use super::{
     translation::Translation,
 };
 
-/// Removes what the target does not define. Payloads of methods without a shape stay as they are.
+/// Removes undefined members. Payloads of methods without a shape stay as they are.
 pub(super) fn prune(draft: &mut Draft<'_>, translation: &Translation<'_>) {
     let (kind, method) = (translation.facts.kind, translation.facts.method);
     let (shape, common) = match kind {
@@ -20,7 +20,7 @@ pub(super) fn prune(draft: &mut Draft<'_>, translation: &Translation<'_>) {
         _ => (method.params_shape(), [].as_slice()),
     };
     let Some(shape) = shape else { return };
-    // a task stands in the place of the result, in a shape of its extension
+    // a task replaces the result, in a shape of its extension
     if !draft.has("taskId") {
         keep(draft, shape, common, translation.to);
     }

@@ -1,12 +1,11 @@
-//! Tasks: the objects of 2025-11-25 and of the extension for 2026-07-28. Knows nothing of polling and of stored
-//! results.
+//! Tasks: the objects of 2025-11-25 and of the extension for 2026-07-28.
 
 use super::{
     super::{Method, json::draft::Draft},
     facts::Kind,
 };
 
-/// Members of the extension beside the task itself.
+/// Members of the extension that the task itself does not have.
 const OUTCOME: &[&str] = &["result", "error", "inputRequests"];
 
 /// True for a `CreateTaskResult` of 2025-11-25.
@@ -23,7 +22,7 @@ pub(super) fn is_task(kind: Kind, method: &Method) -> bool {
     }
 }
 
-/// The extension's flat result as the nested one of 2025-11-25.
+/// Turns the extension's flat result into the nested one of 2025-11-25.
 pub(super) fn nest(result: &mut Draft<'_>) {
     lower(result);
     let mut task = result.clone();
@@ -57,7 +56,7 @@ pub(super) fn lower(task: &mut Draft<'_>) {
     task.rename("pollIntervalMs", "pollInterval");
 }
 
-/// Raises a task of 2025-11-25 to the extension. Its result is added by others, who can ask for it.
+/// Raises a task of 2025-11-25 to the extension. The caller adds its result, which has to be fetched.
 pub(super) fn raise(task: &mut Draft<'_>) {
     task.rename("ttl", "ttlMs");
     task.rename("pollInterval", "pollIntervalMs");

@@ -11,9 +11,8 @@ use crate::mcp::{LackingFeature, Method, Revision, json::draft::Draft, meta::MET
 pub(super) struct Translation<'a> {
     pub(super) from: Revision,
     pub(super) to: Revision,
-    /// Of the payload, or else of the facts.
+    /// From the payload, or else from the facts, as is `server`.
     pub(super) schema: OutputSchema,
-    /// Likewise.
     pub(super) server: Option<&'a str>,
     pub(super) facts: &'a Facts<'a>,
 }
@@ -29,7 +28,7 @@ impl Translation<'_> {
     /// Refuses methods that the target does not have, unless they are emulated.
     pub(super) fn require_method(&self) -> Result<(), Untranslatable> {
         let known = match self.facts.method {
-            // one notification with two shapes: the sender uses the target's name
+            // one notification with two names: the sender uses the target's
             Method::TaskStatus | Method::Tasks => self.to >= Revision::V2025_11_25,
             Method::Progress if self.facts.kind == Kind::ClientNotification => self.to <= Revision::NEWEST_LEGACY,
             Method::Other(_) if self.facts.kind == Kind::ServerRequest => self.to <= Revision::NEWEST_LEGACY,

@@ -10,7 +10,6 @@ use super::{
     translation::Translation,
 };
 
-/// Lowers for 2024-11-05.
 pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     content::each_block(draft, translation, content::audio_to_resource);
     // sampling has no embedded resource to convert audio to

@@ -39,14 +39,14 @@ pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Resu
             }
         }
         (Kind::Answer, Method::CreateMessage) => sampling::join_answer(draft, translation)?,
-        // the form was lowered for its client, though its server is of a version before elicitation
+        // the form was lowered for its client, even if its server's version predates elicitation
         (Kind::Answer, Method::Elicit) if translation.from < Revision::V2025_11_25 => raise_answer(draft, translation)?,
         _ => {}
     }
     Ok(())
 }
 
-/// Reassembles the answers to a form, and keeps to the client's declarations.
+/// Reassembles the answers to a form, and respects the client's declarations.
 pub(super) fn up(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     if translation.is(Kind::ServerRequest, &Method::CreateMessage) {
         sampling::drop_undeclared_context(draft, translation);

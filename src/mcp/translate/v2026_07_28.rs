@@ -140,7 +140,7 @@ fn lower_question(question: &mut Draft<'_>, translation: &Translation<'_>) {
     }
 }
 
-/// An id for a URL elicitation without one: equal requests have equal ids.
+/// An id for a URL elicitation that lacks one: equal requests have equal ids.
 fn derived_id(question: &Draft<'_>) -> String {
     format!("lockkeeper-{}", Digest::sha256(question.text()).short_hex(16))
 }

@@ -7,10 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::empty_list::EmptyList;
 use crate::model::ContainmentStatus;
 
-/// One backend.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BackendStatus {
-    /// Its name.
     pub id: String,
     /// Its transport: `stdio`, `streamable-http`, `http+sse`, `websocket`, `unix`, `tcp`, `built-in`.
     pub transport: String,
@@ -26,15 +24,14 @@ pub struct BackendStatus {
     /// Notices about its version: age, features that the specification may remove, with the dates.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub notices: Vec<String>,
-    /// Name and version that the server reports.
+    /// Name and version reported by the server.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server: Option<String>,
-    /// State.
     #[serde(flatten)]
     pub state: BackendState,
     /// Numbers of listed tools, prompts and resources (templates included).
     pub counts: OfferCounts,
-    /// The reason why it offers no tools though it is ready.
+    /// Why it offers no tools although it is ready.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub no_tools: Option<EmptyList>,
     /// List entries hidden from clients because they violate the schema; at most 100.
@@ -42,23 +39,22 @@ pub struct BackendStatus {
     pub left_out: Vec<OmittedEntry>,
     /// Open sessions of the gateway at it.
     pub sessions: usize,
-    /// Number of restarts.
     pub restarts: u64,
-    /// Its last output that was no message, oldest first: of the running start, or of the last failure.
+    /// Its last output outside of messages, oldest first: of the running start, or of the last failure.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub output: Vec<OutputLine>,
-    /// Advice for a server that failed.
+    /// Advice for a failed server.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub advice: Option<String>,
-    /// The containment of its programs; `None` for a server that is no program.
+    /// The containment of its programs; `None` for a server without programs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub containment: Option<ContainmentStatus>,
-    /// Faults of the server that do its clients no harm.
+    /// Faults of the server that do not affect its clients.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub warnings: Vec<String>,
 }
 
-/// A line that a server printed beside its messages.
+/// A line that a server printed outside of its messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputLine {
     /// The stream that it came on.
@@ -73,7 +69,6 @@ pub struct OutputLine {
 pub enum OutputStream {
     /// Standard output, where only messages belong.
     Stdout,
-    /// Standard error.
     Stderr,
 }
 
@@ -110,23 +105,21 @@ pub enum EraSource {
 pub enum BackendState {
     /// The first start has not ended yet.
     Starting {
-        /// Seconds since its begin.
+        /// Seconds since it began.
         seconds: u64,
     },
-    /// It answers.
     Ready,
     /// It runs at another replica (`home = "one"`).
     Elsewhere,
-    /// The connection was lost and is opened again.
+    /// The connection was lost and is being reopened.
     Restarting {
-        /// Reason of the loss.
+        /// Reason for the loss.
         reason: String,
     },
     /// The last start failed.
     Failed {
-        /// Reason and advice.
         reason: String,
-        /// Seconds until the next try; 0 while it runs, `None` if there is none.
+        /// Seconds until the next try; 0 while it runs, `None` without one.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         retry_in: Option<u64>,
     },
@@ -143,7 +136,7 @@ pub struct OmittedEntry {
     pub reason: String,
 }
 
-/// Numbers of what a backend offers.
+/// Numbers of a backend's offers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfferCounts {
     /// Tools.
@@ -157,7 +150,7 @@ pub struct OfferCounts {
 // === impl BackendStatus ===
 
 impl BackendStatus {
-    /// One of which nothing more is known yet.
+    /// A backend with no further facts yet.
     pub fn new(id: String, transport: &str, state: BackendState) -> Self {
         Self {
             id,
@@ -180,13 +173,13 @@ impl BackendStatus {
         }
     }
 
-    /// Notes what it offers, and why it offers no tools.
+    /// Notes its offers, and why it offers no tools.
     pub fn offers(&mut self, counts: OfferCounts, no_tools: Option<EmptyList>) {
         self.counts = counts;
         self.no_tools = no_tools.filter(|_| self.state == BackendState::Ready);
     }
 
-    /// A sentence about the era that it could have, and how.
+    /// A sentence about the other era that it could use, and how.
     pub fn other_era(&self) -> Option<&'static str> {
         let also_modern = self.era.as_ref().is_some_and(|era| era.also_modern);
         also_modern.then_some(
@@ -194,13 +187,13 @@ impl BackendStatus {
         )
     }
 
-    /// A sentence about why it offers no tools though it is ready.
+    /// A sentence about why it offers no tools although it is ready.
     pub fn lacks_tools(&self) -> Option<String> {
         self.no_tools.as_ref().map(|why| format!("no tools: {why}"))
     }
 }
 
-/// The reason of a server that asks each user for a login.
+/// The reason shown for a server that asks each user for a login.
 pub const ASKS_FOR_LOGIN: &str =
     "the server asks for a login of its own (OAuth): set `auth = \"oauth\"`, and each user connects it";
 
@@ -231,7 +224,7 @@ impl BackendState {
         }
     }
 
-    /// The place in a list that begins with what needs attention.
+    /// The place in a list that starts with what needs attention.
     pub(super) const fn urgency(&self) -> u8 {
         match self {
             Self::Failed { .. } => 0,

@@ -1,4 +1,4 @@
-//! The reason for which a server that is ready lists nothing.
+//! Why a ready server lists nothing.
 
 use std::fmt;
 
@@ -6,41 +6,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::support::printable_name;
 
-/// Maximum length of what a server or the gateway says about a list, in characters.
+/// Maximum length of a text about a list, from a server or the gateway, in characters.
 const MAX_REASON: usize = 400;
 
-/// The reason for which the gateway sees no entry in a list of a server.
+/// Why the gateway sees no entry in a list of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "kebab-case")]
 pub enum EmptyList {
     /// The server does not declare the capability.
-    Undeclared {
-        /// Its name.
-        capability: String,
-    },
-    /// The server has not answered for the first time.
+    Undeclared { capability: String },
+    /// The server has not answered yet.
     Silent {
-        /// Seconds since it was asked.
+        /// Seconds since the request.
         seconds: u64,
     },
     /// The server answered with an error.
     Refused {
-        /// Its words, and its code.
+        /// Its text, and its code.
         error: String,
     },
     /// The gateway got no answer.
-    NotFetched {
-        /// The cause.
-        reason: String,
-    },
+    NotFetched { reason: String },
     /// The answer has no list.
     Malformed,
     /// Every entry breaks the schema.
-    LeftOut {
-        /// Their number.
-        entries: usize,
-    },
-    /// The rules of the configuration leave no tool.
+    LeftOut { entries: usize },
+    /// The rules of the configuration leave no tools.
     NoneOffered,
     /// The server lists nothing.
     Nothing,

@@ -1,4 +1,4 @@
-//! One authorization request, checked (`OA-60` to `OA-67`, `OA-75` to `OA-77`). Knows nothing of people and browsers.
+//! One authorization request, checked (`OA-60` to `OA-67`, `OA-75` to `OA-77`).
 
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ pub(super) const MAX_REQUEST: usize = 5 * 1024;
 #[derive(Debug)]
 pub(super) struct AuthorizationRequest {
     pub(super) client: ClientId,
-    /// Digest of what its metadata document says, if it has one: a person decides about this.
+    /// Digest of its metadata document, if it has one: the description that a person decides about.
     document: Option<String>,
     pub(super) redirect_uri: String,
     pub(super) state: Option<String>,
@@ -50,25 +50,25 @@ pub(super) struct AuthorizationRequest {
     /// Requested scopes, of any backends.
     pub(super) asked: Scopes,
     pub(super) login: LoginPrompt,
-    /// The person chooses an account (`prompt=select_account`).
+    /// The client asks for a choice of accounts (`prompt=select_account`).
     pub(super) chooses: bool,
     pub(super) consent: ConsentPrompt,
 }
 
-/// The consent page, as the client wants it (`prompt`).
+/// The client's rule for the consent page (`prompt`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ConsentPrompt {
-    /// If the operator does not vouch for the client.
+    /// Unless the operator vouches for the client.
     #[default]
     IfNeeded,
-    /// In any case (`prompt=consent`).
+    /// Always (`prompt=consent`).
     Always,
-    /// No page at all (`prompt=none`).
+    /// Never (`prompt=none`).
     Never,
 }
 
-/// Endpoint and scopes that exist, out of those requested.
+/// The existing ones among the requested endpoint and scopes.
 pub(super) struct Resolved {
     pub(super) endpoint: Endpoint,
     pub(super) scopes: Scopes,
@@ -108,7 +108,7 @@ pub(super) fn parse(query: &str) -> Result<Params, Rejected> {
     Params::parse(query).ok_or_else(|| page("The request is not UTF-8."))
 }
 
-/// The client that a request names.
+/// The client named in a request.
 pub(super) async fn client(deps: &OAuthDeps, params: &Params, from: ClientIp) -> Result<Client, Rejected> {
     let id = params.get("client_id")?.ok_or_else(|| page("The request names no client."))?;
     let client = client_lookup::of_request(deps, &ClientId::new(id), from).await;
@@ -168,13 +168,13 @@ fn read_rest(
     if params.get("response_mode").map_err(once)?.is_some_and(|mode| mode != "query") {
         return refuse("invalid_request", "the response mode is query");
     }
-    // absent means plain (RFC 7636 4.3), which is refused too (OA-64)
+    // a missing method means plain (RFC 7636 4.3), which is also refused (OA-64)
     let method = params.get("code_challenge_method").map_err(once)?;
     let challenge = params.get("code_challenge").map_err(once)?.and_then(CodeChallenge::parse);
     let (Some("S256"), Some(challenge)) = (method, challenge) else {
         return refuse("invalid_request", "PKCE with S256 is required: 43 to 128 unreserved characters");
     };
-    // which backends exist is concealed before the login: an unknown one is refused after it (OA-6)
+    // the existing backends are concealed before the login, so an unknown one is refused only afterwards (OA-6)
     let Ok(named) = settings.endpoint_for_strangers(params.all("resource")) else {
         return refuse("invalid_target", UNKNOWN_RESOURCE);
     };
@@ -216,7 +216,7 @@ fn read_rest(
 
 /// The value of `max_age` (OpenID Connect Core 3.1.2.1).
 fn max_age(text: &str) -> Option<u64> {
-    // `parse` would take a sign
+    // `parse` would accept a sign
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)
 }
@@ -224,7 +224,7 @@ fn max_age(text: &str) -> Option<u64> {
 // === impl Rejected ===
 
 impl Rejected {
-    /// The descriptions are fixed texts and quote nothing of the request.
+    /// The descriptions are fixed texts without parts of the request.
     pub(super) fn record(&self, audit: &Audit) {
         let (error, reason) = match self {
             Self::Page(refusal) => (refusal.error, &refusal.description),
@@ -241,7 +241,7 @@ impl From<Repeated> for Rejected {
 }
 
 impl From<Rejected> for ErrorResponse {
-    /// The answer to a pushed request, of which no person hears.
+    /// The answer to a pushed request, which no person sees.
     fn from(rejected: Rejected) -> Self {
         let (error, description) = match rejected {
             Rejected::Page(AuthorizationError { status: 500.., .. }) => return Self::Internal(OAuthError::Transaction),
@@ -303,7 +303,7 @@ impl AuthorizationRequest {
         })
     }
 
-    /// Refuses a request that must not show a page: a person must approve every request (`OA-77`).
+    /// Refuses a request that must not show a page, since a person must approve every request (`OA-77`).
     pub(super) fn with_pages(self) -> Result<Self, Rejected> {
         match self.consent {
             ConsentPrompt::IfNeeded | ConsentPrompt::Always => Ok(self),
@@ -313,13 +313,13 @@ impl AuthorizationRequest {
         }
     }
 
-    /// True if the client is still described as it was when the request was checked.
+    /// True if the client's description has not changed since the request was checked.
     pub(super) fn is_about(&self, client: &Client) -> bool {
         self.client == client.id && self.document == client.registrant.document()
     }
 
-    /// Whether the person is asked: always, unless the operator vouches for a client that proves who it is, at its web site,
-    /// and the client does not want the page (`OA-71`).
+    /// True if the person must be asked: always, unless the operator vouches for a client that proves its identity at
+    /// its web site, and the client declines the page (`OA-71`).
     pub(super) fn consent_rule(&self, client: &Client) -> ConsentRule {
         let is_vouched_for = client.registrant == Registrant::Operator(ConsentRule::Skipped)
             && !client.auth.is_public()
@@ -330,7 +330,7 @@ impl AuthorizationRequest {
         }
     }
 
-    /// The existing endpoint and scopes; `None` if the backend that the request names does not exist.
+    /// The existing endpoint and scopes; `None` if the named backend does not exist.
     pub(super) fn resolve(&self, settings: &OAuthSettings) -> Option<Resolved> {
         let (endpoint, scopes) = settings.resolve(self.named.as_ref(), &self.asked)?;
         Some(Resolved { endpoint, scopes })

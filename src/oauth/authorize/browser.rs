@@ -1,4 +1,4 @@
-//! Browsers and ids of authorization requests. Knows nothing of the requests' content.
+//! Browsers and ids of authorization requests.
 
 use std::{fmt, time::Duration};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::support::{Digest, Timestamp};
 
-/// A browser: the digest of its cookie, to which transactions are bound (`OA-68`). Before the login the cookie is a
+/// A browser: the digest of its cookie, which transactions are bound to (`OA-68`). Before the login the cookie is a
 /// random value that is not stored, after it a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Browser(pub Digest);
@@ -15,7 +15,7 @@ pub struct Browser(pub Digest);
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct TransactionId(pub(super) String);
 
-/// Login that a request needs.
+/// The login that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoginPrompt {
@@ -30,7 +30,7 @@ pub enum LoginPrompt {
 // === impl LoginPrompt ===
 
 impl LoginPrompt {
-    /// True if a session is enough whose login was at this time; `None`: the time is unknown.
+    /// True if a session with a login at this time is enough; `None`: the time is unknown.
     pub fn accepts(self, login: Option<Timestamp>, now: Timestamp) -> bool {
         match self {
             Self::IfNeeded => true,

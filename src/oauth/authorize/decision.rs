@@ -1,8 +1,8 @@
-//! Decisions about authorization requests (`OA-150`): the first one of a form counts, and a second submission of that form gets
-//! its outcome. Knows nothing of pages and of how forms are bound to browsers.
+//! Decisions about authorization requests (`OA-150`): the first one of a form counts, and a second submission of that
+//! form gets its outcome.
 //!
-//! The outcome is written with the decision, in one transaction, and is sealed under a key derived from the token of the form,
-//! which is not stored. So every replica can give it, to this form alone.
+//! The outcome is written with the decision, in one transaction, and is sealed under a key derived from the token of
+//! the form, which is not stored. So every replica can repeat it, but only to this form.
 
 use std::sync::Arc;
 
@@ -33,37 +33,35 @@ use crate::{
 /// Purpose of the key that seals an outcome.
 const OUTCOME: &str = "lockkeeper form outcome v1";
 
-/// A decision, as a browser sends it.
+/// A decision sent by a browser.
 #[derive(Debug, Clone, Copy)]
 pub struct SentDecision<'a> {
-    /// The request.
     pub id: &'a TransactionId,
-    /// The browser session.
     pub browser: &'a Browser,
     /// The token of the form, which the caller has verified.
     pub form: &'a Secret,
 }
 
-/// The fate of a request.
+/// The outcome for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RequestDecision {
-    /// A grant was given.
+    /// It led to a grant.
     Approved,
     /// The person denied it.
     Denied,
-    /// The person approved it, and could not give what it asks for.
+    /// The person approved it, but may not grant what it asks for.
     Refused,
 }
 
-/// A request that was decided, for a page.
+/// A decided request, for a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecidedRequest {
-    /// Its fate.
+    /// The decision about it.
     pub decision: RequestDecision,
     /// Time of the decision.
     pub at: Timestamp,
-    /// Name that the client claims.
+    /// Name claimed by the client.
     pub client_name: String,
     /// Address of the app, without a code and a state.
     pub home: String,
@@ -72,14 +70,13 @@ pub struct DecidedRequest {
 /// The outcome of a decision.
 #[derive(Debug)]
 pub enum DecisionOutcome {
-    /// The answer to the app: of this decision, or of the one that the same form made with the same button.
+    /// The answer to the app: for this decision, or for an earlier press of the same button on the same form.
     Answer {
-        /// The redirect.
         redirect: Redirect,
-        /// Name that the client claims.
+        /// Name claimed by the client.
         client_name: String,
     },
-    /// It was decided before, and the answer is given no more.
+    /// It was decided before, and the answer is no longer given.
     Before(DecidedRequest),
 }
 
@@ -91,7 +88,7 @@ enum ConsentButton {
     Deny,
 }
 
-/// Answer to the form of a decision.
+/// Stored answer to a form.
 #[derive(Serialize, Deserialize)]
 struct FormOutcome {
     button: ConsentButton,
@@ -100,7 +97,6 @@ struct FormOutcome {
     code: Option<String>,
 }
 
-/// Makes decisions.
 pub(super) struct Decisions {
     pub(super) deps: OAuthDeps,
     pub(super) keys: Arc<Keys>,
@@ -187,7 +183,7 @@ impl Decisions {
         Ok(found)
     }
 
-    /// The reason why this person cannot give what is asked for; `None` if nothing speaks against it.
+    /// The reason why this person cannot grant the request; `None` if they can.
     fn unreachable(&self, resolved: &Resolved, holder: &KeyHolder) -> Option<&'static str> {
         let target = &resolved.endpoint.target;
         let is_open = self.deps.settings.backends.verdict(holder.subject(), target, None).is_open();
@@ -242,7 +238,7 @@ impl Decisions {
             return self.after_another(sent, ConsentButton::Approve).await;
         };
         if let Some(network) = consented_first {
-            // OA-42: registrations that somebody consents to do not count
+            // OA-42: registrations that got a consent do not count
             self.registrations.give_back(&network, now);
         }
         let consent = effective_rule(request.consent_rule(client), &grant.scopes);
@@ -251,7 +247,7 @@ impl Decisions {
         Ok(DecisionOutcome::Answer { redirect: outcome.redirect, client_name: client.name.clone() })
     }
 
-    /// Notes a decision that gives nothing. Also returns whether it is the first.
+    /// Notes a decision that grants nothing. Also returns whether it is the first.
     async fn note(
         &self,
         sent: SentDecision<'_>,
@@ -278,8 +274,8 @@ impl Decisions {
         self.again(sent, (&read(&found)?, decided), button).await
     }
 
-    /// The outcome for a submission that came after the first: the same answer if it is the same form and button, and the code
-    /// in it waits to be redeemed.
+    /// The outcome for a later submission: the same answer for the same form and button, as long as its code has not
+    /// been redeemed.
     async fn again(
         &self,
         sent: SentDecision<'_>,
@@ -323,7 +319,7 @@ impl Decisions {
         Ok(StoredDecision { at: self.deps.now(), decision: decision.word().to_owned(), outcome })
     }
 
-    /// The name of the client; its id if it is gone.
+    /// The name of the client, or its id if it is gone.
     async fn name_of(&self, request: &AuthorizationRequest) -> String {
         let client = client_lookup::of_waiting(&self.deps, &request.client).await;
         client.map_or_else(|_| request.client.to_string(), |client| client.name)
@@ -340,7 +336,7 @@ fn opened(sent: SentDecision<'_>, sealed: &[u8]) -> Option<FormOutcome> {
     serde_json::from_slice(&plain).ok()
 }
 
-/// The rule for these scopes: people are always asked about administration.
+/// The rule for these scopes: administration always requires asking.
 pub(super) fn effective_rule(rule: ConsentRule, scopes: &Scopes) -> ConsentRule {
     if scopes.contains(&Scope::Admin) { ConsentRule::Asked } else { rule }
 }
@@ -356,7 +352,8 @@ impl RequestDecision {
         }
     }
 
-    /// A decision that an earlier version of the gateway stored has no word: it may have been either, and gives nothing now.
+    /// A decision stored by an earlier version of the gateway has no word: it may have been either, and grants nothing
+    /// now.
     fn read(word: &str) -> Self {
         match word {
             "approved" => Self::Approved,

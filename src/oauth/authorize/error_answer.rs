@@ -1,5 +1,5 @@
-//! Error responses to the client (RFC 6749 4.1.2.1, RFC 9207), and whether the browser follows them by itself (`OA-75`).
-//! Knows nothing of the reasons.
+//! Error responses to the client (RFC 6749 4.1.2.1, RFC 9207), and whether the browser follows them by itself
+//! (`OA-75`).
 
 use super::response::{Redirect, Trust};
 use crate::{
@@ -23,8 +23,8 @@ pub(super) struct ErrorAnswer {
 // === impl ErrorAnswer ===
 
 impl ErrorAnswer {
-    /// The redirect. The browser follows it by itself to this computer, to trusted hosts, and to where tokens of this
-    /// person already go: anybody may register, so anything else would be an open redirector.
+    /// The redirect. The browser follows it by itself to this computer, to trusted hosts, and to places that already
+    /// get this person's tokens: anyone may register, so anything else would be an open redirector.
     pub(super) async fn redirect(self, deps: &OAuthDeps, holder: Option<&KeyHolder>) -> Redirect {
         let mut parameters = vec![("error", self.error), ("error_description", &self.description)];
         parameters.extend(self.state.as_deref().map(|state| ("state", state)));

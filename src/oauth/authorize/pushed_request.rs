@@ -1,7 +1,7 @@
 //! Pushed authorization requests (RFC 9126; `OA-79`): a `request_uri` holds the checked request itself, sealed for its
-//! client. Knows nothing of client authentication and of people.
+//! client.
 //!
-//! Nothing is stored, so nobody can fill a table. The id inside becomes that of the transaction, which is decided once:
+//! Nothing is stored, so requests cannot fill a table. The id inside becomes the transaction's, which is decided once:
 //! so a `request_uri` is good for one decision.
 
 use std::time::Duration;
@@ -17,14 +17,14 @@ use crate::{
     support::SealingKey,
 };
 
-/// Life of a `request_uri`. The row of a decision lives longer (`transaction_lifetime` is a minute at least), so that no
-/// `request_uri` outlives it.
+/// Life of a `request_uri`. The row of a decision lives longer (`transaction_lifetime` is a minute at least), so that
+/// no `request_uri` outlives it.
 pub(super) const LIFETIME: Duration = Duration::from_mins(1);
 
 /// Beginning of a `request_uri` (RFC 9126 2.2).
 const PREFIX: &str = "urn:ietf:params:oauth:request_uri:";
 
-/// Forged, of another client, expired or used: the text is the same for all.
+/// Forged, another client's, expired or used: the text is the same for all.
 const UNUSABLE: &str = "The request of the app has expired, was already answered, or belongs to another app. Start again \
                         from your MCP client.";
 
@@ -48,8 +48,7 @@ impl PushedRequests {
         Ok(format!("{PREFIX}{sealed}"))
     }
 
-    /// Opens a `request_uri` for the client that it was given to. The description of the client and the redirect URI are
-    /// checked again.
+    /// Opens a `request_uri` for its own client, and checks the client's description and the redirect URI again.
     pub(super) async fn open(&self, uri: &str, client: &Client) -> Result<Transaction, AuthorizationError> {
         let refused = || AuthorizationError::request("invalid_request_uri", UNUSABLE);
         let sealed = uri.strip_prefix(PREFIX).filter(|sealed| sealed.len() <= MAX_SEALED).ok_or_else(refused)?;
@@ -70,7 +69,7 @@ impl PushedRequests {
     }
 }
 
-/// The `request_uri` of a request, if it has the form of those given here.
+/// The `request_uri` of a request, if it looks like one of this gateway's.
 pub(super) fn request_uri(params: &Params) -> Option<&str> {
     params.get("request_uri").ok().flatten().filter(|uri| uri.starts_with(PREFIX))
 }

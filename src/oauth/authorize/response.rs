@@ -1,5 +1,4 @@
-//! Responses to an authorization request: a redirect to the client, or a page for the person. Knows nothing of
-//! requests.
+//! Responses to an authorization request: a redirect to the client, or a page for the person.
 
 use std::{fmt, time::Duration};
 
@@ -22,27 +21,25 @@ pub struct Redirect {
 /// Permission to redirect without a click (`OA-75`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Trust {
-    /// Redirect with 303.
     Automatic,
     /// Show a page with the reason and a link to the location.
     ShowLink {
         /// Host shown in the link.
         host: String,
-        /// Reason, for people.
         reason: String,
     },
 }
 
-/// Error that is shown on a local page (`OA-63`, `OA-76`).
+/// Error shown on a local page (`OA-63`, `OA-76`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthorizationError {
     /// The code of RFC 6749, such as `invalid_request`, `invalid_client`, `server_error`.
     pub error: &'static str,
     /// Reason and advice.
     pub description: String,
-    /// The status of the page: 400, 403, 429, 500, 502 (this gateway cannot read what describes the client) or 503.
+    /// The status of the page: 400, 403, 429, 500, 502 (this gateway cannot read the client's document) or 503.
     pub status: u16,
-    /// With 429: the time after which another request is possible.
+    /// With 429: time until another request is possible.
     pub retry_after: Option<Duration>,
 }
 
@@ -83,7 +80,7 @@ impl AuthorizationError {
         Self::request("invalid_request", "This request has expired. Start again from your MCP client.")
     }
 
-    /// What a person decides about changed while the page was open (`OA-52`).
+    /// The facts that a person decides about changed while the page was open (`OA-52`).
     pub(super) fn changed_client() -> Self {
         Self::request(
             "invalid_client",

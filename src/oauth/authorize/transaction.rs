@@ -1,8 +1,7 @@
-//! An authorization request until the decision (`OA-68`): sealed in a form until the login, then a row. Knows nothing
-//! of HTML, cookies and CSRF tokens.
+//! An authorization request until the decision (`OA-68`): sealed in a form until the login, then a row.
 //!
 //! Before the login nothing is stored, so unauthenticated clients cannot fill the database. A sealed request opens only
-//! in the browser for which it was sealed; opening it consumes nothing, since a decision needs the row.
+//! in the browser it was sealed for; opening it consumes nothing, since a decision needs the row.
 
 use super::{
     authorization_request::{self, AuthorizationRequest, MAX_REQUEST},
@@ -23,13 +22,12 @@ pub(super) const MAX_SEALED: usize = MAX_REQUEST / 3 * 4 + 256;
 pub struct Transaction {
     /// Id: 256 random bits. It stays the same from the request to the decision.
     pub id: TransactionId,
-    /// Name that the client claims.
+    /// Name claimed by the client.
     pub client_name: String,
     /// Login that the request needs (`OA-77`).
     pub login: LoginPrompt,
-    /// True if the person chooses an account, so that a session is not enough.
+    /// True if the person must choose an account, so that a session is not enough.
     pub chooses: bool,
-    /// Expiry.
     pub(super) expires: Timestamp,
     pub(super) request: AuthorizationRequest,
 }
@@ -39,7 +37,7 @@ pub struct Transaction {
 pub enum StoreOutcome {
     /// It waits for the user's decision.
     Waiting,
-    /// It names a backend that does not exist, which the client may learn after the login (`OA-6`).
+    /// It names a missing backend. After the login, the client may learn that (`OA-6`).
     Refused(Redirect),
     /// It is already decided, or another user logged in for it.
     Spent,
@@ -50,7 +48,6 @@ pub enum StoreOutcome {
 pub enum UnsealError {
     /// Forged, changed, or sealed for another browser.
     Foreign,
-    /// Expired.
     Expired,
     /// The client or redirect URI is no longer registered, or the store failed.
     Refused(AuthorizationError),
@@ -74,7 +71,7 @@ impl TransactionSealer {
         Ok(self.key.seal_text(&transaction.to_bytes()?, context(browser).as_bytes(), &*self.deps.random)?)
     }
 
-    /// Opens what [`Self::seal`] returned, and checks the client and the redirect URI against the store again.
+    /// Opens a request sealed by [`Self::seal`], and checks the client and the redirect URI against the store again.
     pub(super) async fn unseal(&self, sealed: &str, browser: &Browser) -> Result<Transaction, UnsealError> {
         let sealed = Some(sealed).filter(|sealed| sealed.len() <= MAX_SEALED).ok_or(UnsealError::Foreign)?;
         let plain = self.key.open_text(sealed, context(browser).as_bytes()).map_err(|_| UnsealError::Foreign)?;
@@ -117,7 +114,6 @@ impl Transaction {
         Ok([expires.as_slice(), self.id.as_str().as_bytes(), self.request.to_text()?.as_bytes()].concat())
     }
 
-    /// Reads [`Self::to_bytes`].
     pub(super) fn parts(bytes: &[u8]) -> Option<(TransactionId, Timestamp, AuthorizationRequest)> {
         let (expires, rest) = bytes.split_first_chunk::<8>()?;
         let (id, request) = rest.split_at_checked(TransactionId::LENGTH)?;

@@ -1,8 +1,8 @@
-//! Client ids that are URLs (`OA-45`). Knows nothing of what is behind them.
+//! Client ids that are URLs (`OA-45`), and their form.
 
 use url::Url;
 
-/// Prefix of the id of such a client. No id that registration gives out does (`OA-39`).
+/// Prefix of the id of such a client. Ids from registration never have it (`OA-39`).
 const SCHEME: &str = "https://";
 /// Maximum length, in bytes.
 const LONGEST: usize = 512;
@@ -12,13 +12,13 @@ const LONGEST: usize = 512;
 pub(crate) struct ClientUrl(Url);
 
 impl ClientUrl {
-    /// True if this client id is of the kind that this file reads, valid or not.
+    /// True if this client id is of this kind, valid or not.
     pub(crate) fn is_meant(id: &str) -> bool {
         id.starts_with(SCHEME)
     }
 
-    /// Reads a client id. Documents name themselves by the very same text, so it has one spelling: the one that the URL
-    /// parser yields.
+    /// Reads a client id. A document must name itself by the very same text, so only one spelling is valid: the URL
+    /// parser's.
     pub(crate) fn parse(id: &str) -> Option<Self> {
         if !Self::is_meant(id) || id.len() > LONGEST {
             return None;
@@ -33,18 +33,17 @@ impl ClientUrl {
         (is_plain && url.as_str() == id).then_some(Self(url))
     }
 
-    /// The URL.
     pub(crate) fn url(&self) -> &Url {
         &self.0
     }
 
-    /// The host, which people and the operator know the client by.
+    /// The host, by which people and the operator know the client.
     pub(crate) fn host(&self) -> &str {
         self.0.host_str().unwrap_or_default()
     }
 }
 
-/// True for `.` and `..`, also in escapes, which servers may undo.
+/// True for `.` and `..`, even in escapes, which servers may decode.
 fn is_dots(segment: &str) -> bool {
     matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
 }

@@ -1,5 +1,5 @@
-//! Health of the gateway's own way to documents (`OA-149`): while it reaches no host, documents are not announced, so that
-//! clients register instead. What a host does that a stranger chose changes nothing here.
+//! Health of the gateway's own path to documents (`OA-149`): while it reaches no host, documents are not announced, so
+//! that clients register instead. Failures of a host chosen by a stranger change nothing here.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
     support::{Clock, Timestamp},
 };
 
-/// Least time between two examinations of the network, however many documents cannot be read.
+/// Least time between two examinations of the network, for any number of unreadable documents.
 const EXAMINE_EVERY: Duration = Duration::from_mins(1);
 
 /// The fault of the gateway's own network, if there is one.
@@ -29,9 +29,9 @@ pub(super) struct EgressHealth {
 
 #[derive(Default)]
 struct HealthState {
-    /// The fault, and when it was found.
+    /// The fault, and the time of its discovery.
     fault: Option<(EgressFault, Timestamp)>,
-    /// The last examination, and when it began. Who waits for it drives it: it goes on if one of them gives up.
+    /// The last examination, and when it began. Its waiters drive it, so it continues if one of them gives up.
     examination: Option<(Timestamp, Shared<BoxFuture<'static, ()>>)>,
 }
 
@@ -46,7 +46,7 @@ impl EgressHealth {
         self.state.lock().fault.map(|(fault, _)| fault)
     }
 
-    /// A document was confirmed by its host at this time.
+    /// Notes that a host confirmed its document at this time.
     pub(super) fn confirmed(&self, at: Timestamp) {
         if self.state.lock().fault.take_if(|(_, found)| at >= *found).is_some() {
             tracing::info!("a document of a client could be read: documents are announced again");
@@ -73,7 +73,7 @@ impl EgressHealth {
             | FetchError::Busy
             | FetchError::Refused(_) => return None,
         }
-        // one answer for all hosts that are not reached: it tells nothing of this one
+        // the same answer for all unreachable hosts: it reveals nothing about this one
         self.fault()
     }
 
@@ -100,7 +100,7 @@ impl EgressHealth {
 // === impl HealthState ===
 
 impl HealthState {
-    /// Takes over what was found. Names and routes that are in order say nothing of the proxy.
+    /// Adopts the result. Working names and routes prove nothing about the proxy.
     fn note(&mut self, found: Option<EgressFault>, now: Timestamp) {
         let before = self.fault.map(|(fault, _)| fault);
         match found {

@@ -1,4 +1,4 @@
-//! A metadata document of a client (`OA-48` to `OA-50`). Knows nothing of where it comes from.
+//! A metadata document of a client (`OA-48` to `OA-50`).
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -41,7 +41,6 @@ struct DocumentMembers {
     jwks_uri: Option<String>,
 }
 
-/// A valid document.
 #[derive(Debug)]
 pub(crate) struct ClientDocument(DocumentMembers);
 
@@ -51,7 +50,7 @@ impl ClientDocument {
     pub(crate) fn parse(url: &Url, body: &[u8], schemes: &[String]) -> Result<Self, String> {
         // serde reads a struct from an array too
         let is_object = body.trim_ascii_start().starts_with(b"{");
-        // serde does not look into what is ignored
+        // serde does not check ignored members
         let text = str::from_utf8(body).ok().filter(|_| is_object);
         let members: Option<DocumentMembers> = text.and_then(|text| serde_json::from_str(text).ok());
         let members = members.ok_or("it is not a JSON object with the members of RFC 7591 2 in their types")?;
@@ -80,7 +79,7 @@ impl ClientDocument {
         }
     }
 
-    /// The client that it describes.
+    /// The client described by it.
     pub(crate) fn client(&self, created: Timestamp) -> Client {
         Client {
             id: ClientId::new(self.0.client_id.as_str()),
@@ -96,8 +95,8 @@ impl ClientDocument {
         }
     }
 
-    /// Digest of what a person consents to: name, redirect URIs, keys and method. If it changes, the consent is void
-    /// (`OA-52`).
+    /// Digest of the facts that a person consents to: name, redirect URIs, keys and method. If it changes, the consent
+    /// is void (`OA-52`).
     fn consented(&self) -> Digest {
         let mut uris = self.0.redirect_uris.clone();
         uris.sort_unstable();
@@ -106,8 +105,8 @@ impl ClientDocument {
         Digest::sha256(json!([client_name, uris, method, jwks, jwks_uri]).to_string())
     }
 
-    /// The method that the client uses, or one of its list (`OA-49`). One that offers `none` and a signature may use either:
-    /// what it uses depends on how it reads the metadata of the gateway.
+    /// The client's method, or one of its list (`OA-49`). A client that offers `none` and a signature may use either,
+    /// depending on how it reads the gateway's metadata.
     fn method(&self) -> Result<ClientAuth, String> {
         let (own, list) = (&self.0.token_endpoint_auth_method, &self.0.token_endpoint_auth_methods_supported);
         if let (Some(own), Some(list)) = (own, list)
@@ -150,7 +149,7 @@ impl ClientDocument {
         }
     }
 
-    /// Those that are supported (`OA-50`); without the member, both.
+    /// The supported ones (`OA-50`); without the member, both.
     fn grant_types(&self) -> Vec<GrantType> {
         let Some(names) = &self.0.grant_types else {
             return vec![GrantType::AuthorizationCode, GrantType::RefreshToken];
@@ -165,7 +164,7 @@ impl ClientDocument {
         self.0.response_types.as_ref().is_none_or(|types| types.iter().any(|name| name == "code"))
     }
 
-    /// The members again, so that a stored document can be read like one from its host.
+    /// The members again, so that a stored document can be read like a fetched one.
     fn metadata(&self) -> Map<String, Value> {
         let DocumentMembers { client_id, client_name, redirect_uris, .. } = &self.0;
         let mut metadata = Map::new();

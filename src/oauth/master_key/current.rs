@@ -1,4 +1,4 @@
-//! The master key of a database, and secrets that are stored under it. Knows nothing of what the secrets are for.
+//! The master key of a database, and secrets that are stored under it.
 
 use zeroize::Zeroizing;
 
@@ -9,11 +9,11 @@ use crate::{
     support::{Random, SealingKey},
 };
 
-/// The secret that shows to which master key a database belongs.
+/// The secret that identifies the master key of a database.
 const PEPPER: &str = "pepper";
 
-/// The master key of a database; creates a missing file with mode 0600. After a rotation that was interrupted, it is the
-/// key under which the secrets of the database are sealed.
+/// The master key of a database; creates a missing file with mode 0600. After an interrupted rotation, it is the key
+/// that seals the secrets of the database.
 pub async fn master_key(
     source: &MasterKeySource,
     storage: &Storage,
@@ -54,13 +54,14 @@ pub async fn pepper(
     stored_secret(key, storage, PEPPER, random).await
 }
 
-/// The key of a file. A missing one is created only for a database without secrets: a new key would open none of them.
+/// The key in a file. A missing file is created only for a database without secrets, since a new key could not open
+/// them.
 pub(super) async fn read_or_create(
     file: &KeyFile<'_>,
     storage: &Storage,
     random: &dyn Random,
 ) -> Result<SealingKey, OAuthError> {
-    // in this order: a process that has sealed something has written the key before
+    // in this order: a process that has sealed a secret wrote the key first
     let is_sealed = storage.gateway_values().lookup(PEPPER).await?.is_some();
     if is_sealed && !file.is_there() {
         return Err(file.missing());

@@ -1,4 +1,4 @@
-//! The file of the master key, and the file of the next one while it is rotated. Knows nothing of the database.
+//! The file of the master key, and the file of the next one while it is rotated.
 
 use std::{
     fs::{self, OpenOptions},
@@ -14,7 +14,7 @@ use crate::{
     support::{Random, SealingKey},
 };
 
-/// Longest file that somebody else provides, in bytes: a key, and space around it.
+/// Longest file provided by the operator, in bytes: a key, and space around it.
 const MAX_NAMED: u64 = 4096;
 
 /// The file of the master key.
@@ -27,7 +27,7 @@ impl<'a> KeyFile<'a> {
         Self(path)
     }
 
-    /// True if anything has its name.
+    /// True if a file or folder has its name.
     pub(super) fn is_there(&self) -> bool {
         self.0.symlink_metadata().is_ok()
     }
@@ -47,7 +47,7 @@ impl<'a> KeyFile<'a> {
         parse(text.trim()).ok_or(OAuthError::MasterKeyForm)
     }
 
-    /// The key of a rotation that is not finished.
+    /// The key of an unfinished rotation.
     pub(super) fn read_next(&self) -> Result<Option<SealingKey>, OAuthError> {
         match fs::read_to_string(self.next()).map(Zeroizing::new) {
             // a file without a whole key was never used
@@ -57,7 +57,7 @@ impl<'a> KeyFile<'a> {
         }
     }
 
-    /// Writes a new next key, which is on the disk when this returns.
+    /// Writes a new next key. It is on the disk when this returns.
     pub(super) fn create_next(&self, random: &dyn Random) -> Result<SealingKey, OAuthError> {
         let text = Zeroizing::new(random.token());
         let written = write_new(&self.next(), &text).and_then(|()| self.sync_folder());
@@ -65,13 +65,13 @@ impl<'a> KeyFile<'a> {
         parse(&text).ok_or(OAuthError::MasterKeyForm)
     }
 
-    /// Puts the next key into the place of this one.
+    /// Replaces this key by the next one.
     pub(super) fn take_next(&self) -> Result<(), OAuthError> {
         let taken = fs::rename(self.next(), self.0).and_then(|()| self.sync_folder());
         taken.map_err(|error| self.failed(error))
     }
 
-    /// Deletes the next key, which was never used.
+    /// Deletes the unused next key.
     pub(super) fn drop_next(&self) -> Result<(), OAuthError> {
         match fs::remove_file(self.next()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.failed(error)),
@@ -116,7 +116,7 @@ fn refuse_folder(path: &Path) -> Result<(), OAuthError> {
     if path.is_dir() { Err(OAuthError::MasterKeyFolder(path.display().to_string())) } else { Ok(()) }
 }
 
-/// The key in a file that something else provides.
+/// The key in a file provided by the operator.
 pub(super) fn read_named(path: &Path) -> Result<SealingKey, OAuthError> {
     refuse_folder(path)?;
     let name = || path.display().to_string();
@@ -133,7 +133,7 @@ pub(super) fn parse(text: &str) -> Option<SealingKey> {
     bytes.as_slice().try_into().ok().map(SealingKey::new)
 }
 
-/// Writes a file of its own for this user alone.
+/// Writes a new file that only this user can read.
 fn write_new(path: &Path, text: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);

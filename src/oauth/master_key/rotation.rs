@@ -1,8 +1,8 @@
-//! Rotation of the master key (`OA-134`, `UP-2`): a new key, under which all that the old one sealed is sealed again.
+//! Rotation of the master key (`OA-134`, `UP-2`): a new key, and everything under the old one sealed again.
 //!
 //! The new key is on the disk, in a file of its own, before the database changes in one transaction; then it replaces
-//! the old one. Wherever this is interrupted, one of the two files opens the database, and [`super::master_key`] finds
-//! it. Callers hold the lock of the data folder: a running gateway keeps the old key in memory.
+//! the old one. If this is interrupted at any point, one of the two files opens the database, and [`super::master_key`]
+//! finds it. Callers hold the lock of the data folder: a running gateway keeps the old key in memory.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::{
     vault,
 };
 
-/// Replaces the master key; returns the number of secrets that were sealed again.
+/// Replaces the master key; returns the number of re-sealed secrets.
 pub async fn rotate(path: &Path, storage: &Storage, random: &dyn Random) -> Result<usize, OAuthError> {
     finish_rotation(path, storage, random).await?;
     let file = KeyFile::new(path);
@@ -27,7 +27,7 @@ pub async fn rotate(path: &Path, storage: &Storage, random: &dyn Random) -> Resu
     let resealed = match storage.master_sealed().reseal(reseal).await {
         Ok(resealed) => resealed,
         Err(error) => {
-            // a commit that failed may have been written
+            // a commit that reported failure may still have been written
             if opens(&old, storage).await? {
                 file.drop_next()?;
             }
@@ -38,7 +38,7 @@ pub async fn rotate(path: &Path, storage: &Storage, random: &dyn Random) -> Resu
     Ok(resealed)
 }
 
-/// Finishes a rotation that was interrupted, or takes it back, as the database requires.
+/// Finishes or reverts an interrupted rotation, as the database requires.
 pub async fn finish_rotation(path: &Path, storage: &Storage, random: &dyn Random) -> Result<(), OAuthError> {
     let file = KeyFile::new(path);
     let next = file.read_next()?;
@@ -47,7 +47,7 @@ pub async fn finish_rotation(path: &Path, storage: &Storage, random: &dyn Random
         Some(next) if !file.is_there() && opens(&next, storage).await? => file.take_next(),
         Some(_) if opens(&read_or_create(&file, storage, random).await?, storage).await? => file.drop_next(),
         Some(next) if opens(&next, storage).await? => file.take_next(),
-        // neither belongs to this database: whoever opens it says so
+        // neither belongs to this database: opening it will report that
         Some(_) => Ok(()),
     }
 }

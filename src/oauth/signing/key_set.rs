@@ -1,7 +1,6 @@
-//! The signing keys at one moment: which one signs, and which ones verify (`OA-101`, `OA-102`). Knows nothing of where
-//! they are stored and of claims.
+//! The signing keys at one moment: the key that signs, and the keys that verify (`OA-101`, `OA-102`).
 //!
-//! What a key is for follows from its times: it signs from its start until a newer one does, and verifies until all that
+//! A key's times determine its use: it signs from its start until a newer one takes over, and verifies until everything
 //! it signed has expired.
 
 use std::time::Duration;
@@ -16,14 +15,14 @@ use crate::{
     support::{SealingKey, Timestamp},
 };
 
-/// Time for which a key verifies after a newer one signs: the longest life of an access token (24 hours), and clock
+/// Time that a key verifies after a newer one takes over signing: the longest life of an access token (24 hours), and clock
 /// skew.
 const OVERLAP: Duration = Duration::from_mins(24 * 60 + 1);
 
-/// The signing keys, in the order in which they sign.
+/// The signing keys, in signing order.
 pub struct KeySet {
     keys: Vec<SigningKey>,
-    /// The ids of those that cannot be read, and the reason.
+    /// The ids of unreadable keys, with the reason.
     left_out: Vec<(String, String)>,
 }
 
@@ -40,11 +39,10 @@ struct SigningKey {
 /// Use of a signing key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SigningKeyUse {
-    /// Published, so that whoever verifies knows it before it signs.
+    /// Published, so that verifiers know it before it signs.
     Next,
-    /// Signs.
     Active,
-    /// Only verifies, until then.
+    /// Only verifies, up to this time.
     Retired(Timestamp),
     /// Neither signs nor verifies.
     Ended,
@@ -53,9 +51,7 @@ pub enum SigningKeyUse {
 /// A signing key, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SigningKeyView {
-    /// Its id.
     pub kid: String,
-    /// Its use.
     pub used: SigningKeyUse,
     /// Start of its use as the signing key.
     pub signs_from: Timestamp,
@@ -64,7 +60,7 @@ pub struct SigningKeyView {
 // === impl KeySet ===
 
 impl KeySet {
-    /// Reads the rows of the store, in their order. One that does not open is left out if another one can sign.
+    /// Reads the rows of the store, in order. An unreadable key is left out if another one can sign.
     pub(super) fn read(rows: Vec<SigningKeyRow>, master: &SealingKey) -> Result<Self, OAuthError> {
         let (mut keys, mut failed) = (Vec::new(), Vec::new());
         for row in rows {
@@ -85,7 +81,7 @@ impl KeySet {
         Ok(Self { keys, left_out })
     }
 
-    /// Logs the keys that cannot be read, but for those that could not be read before.
+    /// Logs the unreadable keys, except ones that were unreadable before.
     pub(super) fn tell_left_out(&self, before: Option<&Self>) {
         let is_known = |kid: &str| before.is_some_and(|before| before.left_out.iter().any(|(known, _)| known == kid));
         for (kid, error) in self.left_out.iter().filter(|(kid, _)| !is_known(kid)) {
@@ -96,7 +92,7 @@ impl KeySet {
     /// The key that signs at `now`, with its id.
     pub fn active(&self, now: Timestamp) -> Option<(&str, &EncodingKey)> {
         let mut usable = self.keys.iter().filter(|key| key.withdrawn.is_none());
-        // where the clock of this process is behind, the first one signs early
+        // if the clock of this process is behind, the first key signs early
         let first = usable.next()?;
         let key = usable.rfind(|key| key.signs_from <= now).unwrap_or(first);
         Some((&key.kid, &key.signing))
@@ -115,7 +111,7 @@ impl KeySet {
         json!({ "keys": keys })
     }
 
-    /// All keys at `now`, in the order in which they sign.
+    /// All keys at `now`, in signing order.
     pub fn views(&self, now: Timestamp) -> Vec<SigningKeyView> {
         let view = |(at, key): (usize, &SigningKey)| SigningKeyView {
             kid: key.kid.clone(),
@@ -125,7 +121,7 @@ impl KeySet {
         self.keys.iter().enumerate().map(view).collect()
     }
 
-    /// True if a key is withdrawn here that was not in `before`.
+    /// True if a key is withdrawn here that was not withdrawn in `before`.
     pub(super) fn withdraws_more_than(&self, before: &Self) -> bool {
         let withdrawn = |set: &Self, kid: &str| set.keys.iter().any(|key| key.kid == kid && key.withdrawn.is_some());
         self.keys.iter().any(|key| withdrawn(self, &key.kid) && !withdrawn(before, &key.kid))

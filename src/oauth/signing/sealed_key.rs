@@ -1,5 +1,5 @@
 //! A new signing key, and the private key of a stored one. Private keys are stored encrypted under the master key, each
-//! bound to its id. Knows nothing of when a key signs.
+//! bound to its id.
 
 use aws_lc_rs::{
     encoding::AsBigEndian as _,
@@ -29,7 +29,7 @@ pub(super) fn generate(
     // SEC 1 2.3.3: 0x04, then both coordinates, 32 bytes each
     let coordinates = point.as_ref().get(1..65).ok_or(OAuthError::SigningKey)?;
     let (x, y) = (URL_SAFE_NO_PAD.encode(&coordinates[..32]), URL_SAFE_NO_PAD.encode(&coordinates[32..]));
-    // RFC 7638 3.2: the required members alone, in lexicographic order, without spaces
+    // RFC 7638 3.2: only the required members, in lexicographic order, without spaces
     let kid = Digest::sha256(format!(r#"{{"crv":"P-256","kty":"EC","x":"{x}","y":"{y}"}}"#)).to_base64url();
     let sealed = master.seal(pkcs8.as_ref(), sealing_context(&kid).as_bytes(), random)?;
     Ok(SigningKeyRow { kid, x, y, sealed, signs_from, withdrawn: None })
@@ -40,7 +40,7 @@ pub(super) fn open(row: &SigningKeyRow, master: &SealingKey) -> Result<Zeroizing
     Ok(master.open(&row.sealed, sealing_context(&row.kid).as_bytes())?)
 }
 
-/// The context in which the private part of this key is sealed.
+/// The context for sealing the private part of this key.
 pub fn sealing_context(kid: &str) -> String {
     format!("signing-key|{kid}")
 }

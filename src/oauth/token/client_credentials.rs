@@ -32,8 +32,8 @@ impl ClientCredentialsGrant {
         Self { issuer, keys, limits }
     }
 
-    /// Issues an access token to an authenticated client, within the rights of its service account. Its grant is used
-    /// again while it lives.
+    /// Issues an access token to an authenticated client, within the rights of its service account. A live grant is
+    /// reused.
     pub(super) async fn issue(&self, client: &Client, form: &Params, from: ClientIp) -> Result<Issued, ErrorResponse> {
         if !matches!(client.registrant, Registrant::Operator(_)) || client.auth.is_public() {
             return Err(ErrorResponse::UnauthorizedClient);

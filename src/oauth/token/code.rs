@@ -13,17 +13,16 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
-/// Time in which a client that got no answer may repeat the exchange of a code once, without losing its login.
+/// In this time, a client that got no answer may repeat the exchange of a code once without losing its login.
 const REPEATED_WITHIN: Duration = Duration::from_secs(10);
 
-/// The code grant.
 pub(super) struct CodeGrant {
     pub(super) issuer: Arc<Issuer>,
     pub(super) revocations: Arc<Revocations>,
 }
 
 impl CodeGrant {
-    /// Checks everything, then consumes the code in one step, so a failed request leaves it usable. A missing
+    /// Checks everything, then consumes the code in one step, so that a failed request leaves it usable. A missing
     /// `code_verifier` counts as a wrong one (N-89).
     pub(super) async fn redeem(&self, client: &Client, form: &Params, from: ClientIp) -> Result<Issued, ErrorResponse> {
         let deps = &self.issuer.deps;
@@ -64,9 +63,8 @@ impl CodeGrant {
         Ok(Issued { refresh: token, ..issued })
     }
 
-    /// RFC 6749 4.1.2: the second use of a valid code means theft; everything issued for it is revoked. One that comes within
-    /// ten seconds, with all that the first had, is a client that has tried again: it gets nothing and loses nothing, once
-    /// (`OA-85`).
+    /// RFC 6749 4.1.2: the second use of a valid code means theft; everything issued for it is revoked. A second use
+    /// within ten seconds, equal to the first, is a client retrying: it gets nothing and loses nothing, once (`OA-85`).
     async fn used_again(&self, code: &Digest, grant: &Grant, now: Timestamp) -> Result<Issued, ErrorResponse> {
         let codes = self.issuer.deps.storage.codes();
         if codes.repeat(code, now - REPEATED_WITHIN, now).await? {

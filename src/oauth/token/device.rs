@@ -12,34 +12,33 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
-/// Time by which a poll may be early: clocks and networks differ.
+/// A poll may be this early: clocks and networks differ.
 const EARLY: Duration = Duration::from_secs(1);
-/// Time by which `slow_down` makes the interval longer (RFC 8628 3.5).
+/// `slow_down` lengthens the interval by this (RFC 8628 3.5).
 const SLOWER: Duration = Duration::from_secs(5);
-/// Maximum interval.
+/// Maximum interval after `slow_down`.
 const LONGEST: Duration = Duration::from_mins(1);
 /// Maximum number of devices whose polls are remembered: twice as many as may wait.
 const MAX_POLLED: usize = 20_000;
 
-/// The device grant.
 pub(super) struct DeviceGrant {
     issuer: Arc<Issuer>,
     polls: DevicePolls,
 }
 
-/// The polls of each device code; only codes that exist are counted.
+/// The polls of each device code; only existing codes are counted.
 #[derive(Default)]
 struct DevicePolls(Mutex<HashMap<Digest, LastPoll>>);
 
 /// The last poll of a device.
 struct LastPoll {
     at: Timestamp,
-    /// The interval that the device was told.
+    /// The interval given to the device.
     interval: Duration,
 }
 
 impl DevicePolls {
-    /// Notes a poll; returns false if it came too early, which makes the interval longer.
+    /// Notes a poll; returns false if it came too early, which lengthens the interval.
     fn note(&self, device: Digest, now: Timestamp) -> bool {
         let mut polls = self.0.lock();
         if polls.len() >= MAX_POLLED && !polls.contains_key(&device) {
@@ -72,7 +71,7 @@ impl DeviceGrant {
         let now = deps.now();
         let digest = Digest::sha256(form.get("device_code")?.ok_or_else(|| ErrorResponse::missing("device_code"))?);
         let found = deps.storage.device_authorizations().lookup(&digest).await?;
-        // a device code of another client reveals and changes nothing
+        // another client's device code reveals and changes nothing
         let Some(row) = found.filter(|row| row.client == client.id) else {
             return Err(ErrorResponse::InvalidGrant(GrantProblem::UnknownDevice(client.id.clone())));
         };

@@ -1,4 +1,4 @@
-//! Tokens issued for a grant: access tokens and their refresh tokens. Knows no grant type.
+//! Tokens issued for a grant: access tokens and their refresh tokens, for any grant type.
 
 use std::sync::Arc;
 
@@ -29,7 +29,6 @@ pub(super) struct Issued {
     pub(super) refresh: Option<Secret>,
 }
 
-/// Issues tokens.
 pub(super) struct Issuer {
     pub(super) deps: OAuthDeps,
     pub(super) keys: Arc<Keys>,
@@ -39,7 +38,7 @@ pub(super) struct Issuer {
 // === impl Issuer ===
 
 impl Issuer {
-    /// The grant, if tokens may be issued for this client at this address: neither grant nor key is revoked.
+    /// The grant, if this client may get tokens for it at this address: neither the grant nor the key is revoked.
     pub(super) async fn live_grant(
         &self,
         id: &GrantId,
@@ -50,7 +49,7 @@ impl Issuer {
         let Some(grant) = self.deps.storage.grants().lookup(id).await? else {
             return refused(GrantProblem::UnknownGrant(id.clone()));
         };
-        // a code or token of another client reveals and changes nothing (N-90)
+        // another client's code or token reveals and changes nothing (N-90)
         if grant.client != client.id {
             return refused(GrantProblem::ForeignClient { grant: grant.id, presented_by: client.id.clone() });
         }
@@ -67,7 +66,7 @@ impl Issuer {
         }
     }
 
-    /// Checks `resource`, which may be omitted; otherwise it must name the endpoint of the grant (`OA-86`).
+    /// Checks `resource`: if present, it must name the endpoint of the grant (`OA-86`).
     pub(super) fn check_resource(&self, form: &Params, grant: &Grant) -> Result<(), ErrorResponse> {
         match self.deps.settings.endpoint_of(form.all("resource")) {
             Ok(None) => Ok(()),
@@ -115,8 +114,8 @@ impl Issuer {
     }
 }
 
-/// Scopes of the token: those of the grant, or those of the requested ones that the grant has, which the response says. Names that
-/// are no scopes here, such as `offline_access`, ask for nothing (`OA-94`).
+/// Scopes of the token: the grant's, or the requested ones within the grant, which the response then names. Names that
+/// are not scopes here, such as `offline_access`, are ignored (`OA-94`).
 pub(super) fn narrowed(form: &Params, grant: &Grant) -> Result<Scopes, ErrorResponse> {
     let Some(asked) = form.get("scope")? else { return Ok(grant.scopes.clone()) };
     let scopes = Scopes::parse(asked).map_err(|_| ErrorResponse::InvalidScope)?;

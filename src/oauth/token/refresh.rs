@@ -1,7 +1,7 @@
 //! The refresh grant: rotation with a grace period, and reuse detection (RFC 6749 6; `OA-89` to `OA-94`).
 //!
-//! A replaced token means one of three things: concurrent processes that share it (within the grace period; all get the
-//! same successor), a lost response (its successor was never used; it is replaced again), or theft (anything else; the
+//! A replaced token means one of three things: concurrent processes share it (within the grace period; all get the same
+//! successor), a response was lost (its successor was never used; it is replaced again), or theft (anything else; the
 //! whole family is revoked).
 
 use std::{sync::Arc, time::Duration};
@@ -27,7 +27,6 @@ use crate::{
 /// Purpose of the key that seals a successor.
 const SUCCESSOR: &str = "lockkeeper refresh successor v1";
 
-/// The refresh grant.
 pub(super) struct RefreshGrant {
     deps: OAuthDeps,
     issuer: Arc<Issuer>,

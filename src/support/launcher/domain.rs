@@ -1,5 +1,5 @@
-//! Landlock domains. A process that is in one cannot look into processes outside, and none leaves it. Entering gives up new
-//! privileges too.
+//! Landlock domains. A process in a domain cannot look into processes outside, and can never leave it. Entering also
+//! gives up new privileges.
 
 use std::{
     collections::BTreeSet,
@@ -15,7 +15,6 @@ use landlock::{
 
 use super::plan::{HiddenPlaces, LandlockDomain, LaunchFault};
 
-/// Enters a domain.
 pub(super) fn enter(domain: &LandlockDomain) -> Result<(), LaunchFault> {
     let entered = match domain {
         LandlockDomain::Scopes => scopes(),
@@ -35,14 +34,14 @@ fn scopes() -> Result<RulesetStatus, Box<dyn Error>> {
     Ok(rules.create()?.restrict_self()?.ruleset)
 }
 
-/// The right is that to move files between folders: a domain that handles another one takes that away.
+/// The right to move files between folders: a domain that handles any other right takes it away.
 fn one_right() -> Result<RulesetStatus, Box<dyn Error>> {
     let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(AccessFs::Refer)?;
     let rules = rules.create()?.add_rule(PathBeneath::new(PathFd::new("/")?, AccessFs::Refer))?;
     Ok(rules.restrict_self()?.ruleset)
 }
 
-/// Rights that the domain around the places takes away from them. Lists of folders stay open everywhere.
+/// Rights that the domain around the places takes away. Listing folders stays allowed everywhere.
 fn handled() -> BitFlags<AccessFs> {
     AccessFs::ReadFile
         | AccessFs::WriteFile
@@ -57,7 +56,7 @@ fn handled() -> BitFlags<AccessFs> {
         | AccessFs::Refer
 }
 
-/// Those of them that concern a file.
+/// The access rights that apply to a file.
 fn of_files() -> BitFlags<AccessFs> {
     AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate
 }
@@ -67,7 +66,7 @@ fn around(places: &HiddenPlaces) -> Result<RulesetStatus, Box<dyn Error>> {
     let rules = rules.scope(Scope::AbstractUnixSocket | Scope::Signal)?;
     let mut rules = rules.create()?;
     for path in granted(places) {
-        // what has gone since needs no rule
+        // a place that has disappeared needs no rule
         let Ok(open) = PathFd::new(&path) else { continue };
         let access = if path.is_dir() { handled() } else { of_files() };
         rules = rules.add_rule(PathBeneath::new(open, access))?;
@@ -75,7 +74,7 @@ fn around(places: &HiddenPlaces) -> Result<RulesetStatus, Box<dyn Error>> {
     Ok(rules.restrict_self()?.ruleset)
 }
 
-/// The paths around the places: the entries of every folder above one of them.
+/// The paths around the places: the entries of every folder above a hidden one.
 fn granted(places: &HiddenPlaces) -> Vec<PathBuf> {
     let hidden = places.folder.iter().chain(&places.files).filter_map(|path| fs::canonicalize(path).ok());
     let hidden: BTreeSet<PathBuf> = hidden.collect();
@@ -86,13 +85,13 @@ fn granted(places: &HiddenPlaces) -> Vec<PathBuf> {
     for folder in above.iter().filter(|folder| !below_hidden(folder)) {
         let Ok(entries) = fs::read_dir(folder) else { continue };
         let entries = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        // a rule for a link would be one for its target
+        // a rule for a link would apply to its target
         granted.extend(entries.filter(|path| !hidden.contains(path) && !above.contains(path) && !path.is_symlink()));
     }
     granted
 }
 
-/// The version of Landlock that this kernel has, as far as it is known here; 0 without it. Enters a domain to learn it.
+/// The version of Landlock in this kernel, up to the newest known here; 0 without it. Enters a domain to find out.
 pub(super) fn version() -> u8 {
     let rules = Ruleset::default().handle_access(AccessFs::MakeBlock).and_then(Ruleset::create);
     let tried = rules.and_then(RulesetCreated::restrict_self);

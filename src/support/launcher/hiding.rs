@@ -1,4 +1,5 @@
-//! A namespace in which places are hidden: something empty is mounted over them, which no program in it can take away. Needs no root.
+//! A namespace that hides places: something empty is mounted over them, and programs inside cannot remove it. Needs no
+//! root.
 
 use std::{
     fs, io,
@@ -22,28 +23,28 @@ use super::plan::{HiddenPlaces, LaunchFault};
 
 /// The name of the file systems, as lists of mounts show it.
 const NAME: &str = "lockkeeper";
-/// The empty file, in the file system that is mounted.
+/// The empty file, in the mounted file system.
 const EMPTY: &str = "empty";
-/// Folders of which one exists: a file system is mounted there for a moment.
+/// Folders to mount a file system at for a moment; one of them exists.
 const SOMEWHERE: [&str; 4] = ["/tmp", "/var/tmp", "/run", "/usr"];
 /// Bounds of that file system.
 const BOUNDS: &str = "mode=0555,size=64k,nr_inodes=64";
 
-/// A place that is hidden or handed on, as it is before anything is mounted.
+/// A hidden or passed place, as it is before anything is mounted.
 struct OpenPlace {
     path: PathBuf,
     open: OwnedFd,
 }
 
-/// Places with which the namespace can be tried: nobody misses them.
+/// Places to try the namespace with; programs do not need them.
 pub(super) fn trial() -> HiddenPlaces {
     HiddenPlaces { folder: None, handed: Vec::new(), files: vec!["/proc/version".into()] }
 }
 
-/// Hides the places in a new namespace, in which this process then is, with all capabilities there.
+/// Moves this process into a new namespace that hides the places, with all capabilities there.
 pub(super) fn hide(places: &HiddenPlaces) -> Result<(), LaunchFault> {
     for folder in &places.handed {
-        // else the program could not make it
+        // otherwise the program could not make it
         let _ = fs::DirBuilder::new().mode(0o700).create(folder);
     }
     enter().map_err(|error| not_allowed(&error))?;
@@ -57,7 +58,7 @@ fn enter() -> io::Result<()> {
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
     fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
-    // what is mounted outside later is seen here too, and not the other way round
+    // later mounts outside are visible here too, but not the reverse
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>)?;
     Ok(())
 }
@@ -77,11 +78,11 @@ fn hide_here(places: &HiddenPlaces) -> io::Result<()> {
     if let Some(folder) = &folder {
         empty_folder(folder, &handed)?;
     }
-    // a working directory that is hidden now would be a way in
+    // a working directory in a hidden place would be a way in
     cwd.and_then(std::env::set_current_dir).or_else(|_| std::env::set_current_dir("/"))
 }
 
-/// Mounts an empty file over each of these, which nobody can write to.
+/// Mounts an empty file that cannot be written over each of these.
 fn empty_files(files: &[OpenPlace]) -> io::Result<()> {
     let at = somewhere()?;
     mount(Some(NAME), &at, Some("tmpfs"), flags(), Some(BOUNDS))?;
@@ -90,12 +91,12 @@ fn empty_files(files: &[OpenPlace]) -> io::Result<()> {
     for file in files {
         mount(Some(&empty), &file.by_descriptor(), None::<&str>, MsFlags::MS_BIND, None::<&str>)?;
     }
-    // the whole file system, also where its file is mounted
+    // the whole file system, even where its file is mounted
     close_for_writing(&at)?;
     Ok(umount2(&at, MntFlags::MNT_DETACH)?)
 }
 
-/// Mounts an empty folder over this one, with what is handed on in it.
+/// Mounts an empty folder over this one, with the passed places in it.
 fn empty_folder(folder: &OpenPlace, handed: &[OpenPlace]) -> io::Result<()> {
     mount(Some(NAME), &folder.path, Some("tmpfs"), flags(), Some(BOUNDS))?;
     for place in handed.iter().filter(|place| place.path.starts_with(&folder.path)) {
@@ -123,7 +124,7 @@ fn somewhere() -> io::Result<PathBuf> {
     folder.map(Path::to_owned).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// The sentence for people about a namespace that cannot be made.
+/// The message for people about a namespace that cannot be made.
 fn not_allowed(error: &io::Error) -> LaunchFault {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EPERM | Errno::EACCES) => {
@@ -142,7 +143,7 @@ fn not_allowed(error: &io::Error) -> LaunchFault {
 // === impl OpenPlace ===
 
 impl OpenPlace {
-    /// The place at `path`; `None` if there is none, or none that this user could reach.
+    /// The place at `path`; `None` if there is none, or if this user cannot reach it.
     fn find(path: &Path) -> io::Result<Option<Self>> {
         let is_hidden = |error: &io::Error| {
             matches!(
@@ -161,7 +162,7 @@ impl OpenPlace {
         }
     }
 
-    /// Its path by which it is found also where something is mounted over it or above it.
+    /// A path that finds it even where something is mounted over it or above it.
     fn by_descriptor(&self) -> PathBuf {
         Path::new("/proc/self/fd").join(self.open.as_raw_fd().to_string())
     }

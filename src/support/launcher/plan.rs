@@ -1,5 +1,5 @@
-//! What a launcher gives up before it becomes a program, as one of its arguments. Holds paths and names, and no secret: arguments can be
-//! read by every program.
+//! What a launcher gives up before it becomes a program, as one of its arguments. Holds only paths and names, no
+//! secrets, since every program can read arguments.
 
 use std::{fmt, path::PathBuf};
 
@@ -8,45 +8,45 @@ use serde::{Deserialize, Serialize};
 /// Everything that a launcher gives up.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchPlan {
-    /// The user that it becomes.
+    /// The user to become.
     pub run_as: Option<String>,
-    /// True if it gives up all capabilities, and the way to new ones.
+    /// True if it gives up all capabilities, and any way to new ones.
     pub unprivileged: bool,
-    /// Places over which something empty is mounted, in a namespace of its own.
+    /// Places to hide by empty mounts, in a namespace of its own.
     pub hidden: Option<HiddenPlaces>,
-    /// The Landlock domain that it enters.
+    /// The Landlock domain to enter.
     pub domain: Option<LandlockDomain>,
     /// The most open files.
     pub open_files: Option<usize>,
-    /// The largest memory dump in bytes; `None`: there is none.
+    /// The largest memory dump in bytes; `None` disables dumps.
     pub core: Option<usize>,
-    /// The folder of the cgroup that it joins.
+    /// The folder of the cgroup to join.
     pub group: Option<PathBuf>,
 }
 
-/// A Landlock domain. Each keeps a program from the memory of processes outside.
+/// A Landlock domain. Each keeps a program out of the memory of processes outside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LandlockDomain {
-    /// Also from signals to them and from their abstract sockets. Files are not its subject, so programs may mount.
+    /// Also from signals to them and from their abstract sockets. It does not concern files, so programs may mount.
     Scopes,
-    /// It handles a single right of files and grants that everywhere: kernels before 6.12 need one. No program in it can mount.
+    /// It handles a single right of files and grants it everywhere: kernels before 6.12 need one. Programs in it cannot
+    /// mount.
     OneRight,
-    /// It grants everything around these places. No program in it can mount.
+    /// It grants everything except these places. Programs in it cannot mount.
     Around(HiddenPlaces),
 }
 
-/// Places that a program does not see. What is not there is passed over.
+/// Places hidden from a program. Missing ones are skipped.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HiddenPlaces {
-    /// The data folder.
     pub folder: Option<PathBuf>,
-    /// Folders within it that the program sees all the same.
+    /// Folders within it that the program still sees.
     pub handed: Vec<PathBuf>,
-    /// Files elsewhere: the configuration, and those that it names as secrets.
+    /// Files elsewhere: the configuration, and the files it names as secrets.
     pub files: Vec<PathBuf>,
 }
 
-/// A reason for which a program is not started: nothing that was asked for may be missing.
+/// The reason for not starting a program: it never starts without a requested protection.
 #[cfg(target_os = "linux")]
 pub(super) type LaunchFault = String;
 

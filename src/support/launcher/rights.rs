@@ -12,15 +12,15 @@ use super::plan::{LaunchFault, LaunchPlan};
 
 /// The descriptors of a program: input, output and errors.
 const STANDARD: i32 = 2;
-/// A limit at which no dump is written. With 0 one goes to a program that takes them (`core_pattern`).
+/// The limit that prevents dumps. With 0, programs that collect dumps (`core_pattern`) still get one.
 const NO_DUMP: u64 = 1;
 
-/// Closes what the gateway was given by who started it.
+/// Closes descriptors inherited from the gateway's parent.
 pub(super) fn close_inherited() {
     let Ok(open) = fs::read_dir("/proc/self/fd") else { return };
     let numbers: Vec<i32> = open.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
     for number in numbers.into_iter().filter(|number| *number > STANDARD) {
-        // one of them was the folder itself
+        // one of them was the folder's own
         let _ = unistd::close(number);
     }
 }
@@ -68,7 +68,8 @@ pub(super) fn drop_capabilities() -> Result<(), LaunchFault> {
     keep_capabilities(&CapsHashSet::new())
 }
 
-/// The same before a namespace is made, which takes the rest: for root, the kernel asks for one capability there (Linux 5.12).
+/// The same before a namespace is made, which takes the rest: for root, the kernel requires one capability there (Linux
+/// 5.12).
 pub(super) fn drop_capabilities_for_namespace() -> Result<(), LaunchFault> {
     let has = caps::has_cap(None, CapSet::Permitted, Capability::CAP_SETFCAP).unwrap_or(false);
     let kept = (has && unistd::geteuid().is_root()).then_some(Capability::CAP_SETFCAP);

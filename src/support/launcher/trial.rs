@@ -1,4 +1,5 @@
-//! A trial of what a launcher can give up on this machine: a process of its own, since nothing of it can be taken back.
+//! A trial of what a launcher can give up on this machine. It is a process of its own, since nothing of it can be
+//! undone.
 
 use std::{
     path::Path,
@@ -10,16 +11,16 @@ use serde::{Deserialize, Serialize};
 /// The argument in place of a subcommand.
 pub(super) const MARK: &str = "\u{1}try";
 
-/// Means that a launcher has on this machine.
+/// Means available to a launcher on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchTrial {
     /// The version of Landlock; 0 without it.
     pub landlock: u8,
-    /// The reason for which no namespace can be made; `None` if it can.
+    /// Why no namespace can be made; `None` if it can.
     pub no_namespace: Option<String>,
 }
 
-/// Has `launcher` try it. Waits for that: some milliseconds.
+/// Makes `launcher` try it, and waits: some milliseconds.
 pub fn try_out(launcher: &Path) -> LaunchTrial {
     let answer = Command::new(launcher).arg(MARK).env_clear().output();
     let answer = answer.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok());
@@ -29,7 +30,7 @@ pub fn try_out(launcher: &Path) -> LaunchTrial {
     })
 }
 
-/// Tries it in this process, and prints what there is.
+/// Tries it in this process, and prints the result.
 #[cfg(target_os = "linux")]
 pub(super) fn run() -> ExitCode {
     use std::io::Write as _;

@@ -7,7 +7,7 @@ use super::{Account, Exhausted, STEP};
 pub struct Charge {
     account: Account,
     bytes: usize,
-    /// What is charged: a multiple of [`STEP`], less than one step below `bytes`.
+    /// The charged bytes: a multiple of [`STEP`], less than one step below `bytes`.
     charged: usize,
 }
 
@@ -30,7 +30,6 @@ impl Charge {
         Ok(charge)
     }
 
-    /// The account.
     pub const fn account(&self) -> &Account {
         &self.account
     }
@@ -55,8 +54,8 @@ impl Charge {
         Ok(())
     }
 
-    /// The same as [`Self::grow`]. A holder within its share waits a moment for what others are about to give back. Cancel
-    /// safe.
+    /// The same as [`Self::grow`]. A holder within its share waits a moment for memory that others are about to give
+    /// back. Cancel safe.
     ///
     /// # Errors
     ///
@@ -81,7 +80,6 @@ impl Charge {
         }
     }
 
-    /// Takes everything off.
     pub fn clear(&mut self) {
         self.shrink(self.bytes);
     }
@@ -91,7 +89,6 @@ impl Charge {
         self.charged > 0
     }
 
-    /// What is charged.
     pub(super) const fn charged(&self) -> usize {
         self.charged
     }

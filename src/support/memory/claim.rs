@@ -1,4 +1,4 @@
-//! A charge for something that only its owner can give up, such as a body that is being read: the owner is told to.
+//! A charge for something that only its owner can give up, such as a body being read: the owner is asked to.
 
 use std::{future::pending, sync::Arc};
 
@@ -11,7 +11,7 @@ use super::{Account, Charge, Exhausted, Holding, Listed, Relief};
 #[derive(Debug)]
 pub struct Claim {
     charge: Charge,
-    /// From the first charged byte on.
+    /// Set from the first charged byte on.
     listed: Option<(Arc<ClaimState>, Listed)>,
 }
 
@@ -61,7 +61,8 @@ impl Claim {
         Ok(())
     }
 
-    /// The same as [`Self::grow`]. A holder within its share waits a moment for what others are about to give back.
+    /// The same as [`Self::grow`]. A holder within its share waits a moment for memory that others are about to give
+    /// back.
     ///
     /// # Errors
     ///
@@ -98,7 +99,7 @@ impl Claim {
         }
     }
 
-    /// Gives everything back; the claim goes on from nothing.
+    /// Gives everything back; the claim starts again from nothing.
     pub fn clear(&mut self) {
         self.unlist();
         self.charge.clear();
@@ -109,12 +110,12 @@ impl Claim {
         self.charge.bytes()
     }
 
-    /// True once the holding is to be given up.
+    /// True once the holding has to be given up.
     pub fn is_reclaimed(&self) -> bool {
         self.listed.as_ref().is_some_and(|(state, _)| state.reclaimed.is_cancelled())
     }
 
-    /// Waits until the holding is to be given up, which may never happen.
+    /// Waits until the holding has to be given up, which may never happen.
     pub fn reclaimed(&self) -> impl Future<Output = Exhausted> + Send + use<> {
         let reclaimed = self.listed.as_ref().map(|(state, _)| state.reclaimed.clone());
         async move {

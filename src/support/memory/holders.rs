@@ -1,4 +1,4 @@
-//! Those who pay for what is held, and their open accounts. Knows nothing of what an account is.
+//! The parties that pay for what is held, and their open accounts.
 
 use std::{
     collections::HashMap,
@@ -7,20 +7,20 @@ use std::{
     sync::{Arc, Weak},
 };
 
-/// The one who pays for what is held.
+/// The party that pays for what is held.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Holder {
-    /// The process itself, for what is nobody else's.
+    /// The process itself, for what belongs to no one else.
     Process,
-    /// The server with this name, for what nobody asked it for.
+    /// The server with this name, for its unsolicited messages.
     Server(Arc<str>),
     /// The user with this id, for requests, answers and unread streams.
     User(Arc<str>),
-    /// The client address, for what comes before it is known whose it is.
+    /// The client address, for requests whose user is not known yet.
     Address(IpAddr),
 }
 
-/// The accounts that are open: one for each holder, as long as somebody has it.
+/// The open accounts: one per holder, as long as it is in use.
 #[derive(Debug)]
 pub(super) struct OpenAccounts<A>(HashMap<Holder, Weak<A>>);
 
@@ -33,7 +33,7 @@ impl<A> Default for OpenAccounts<A> {
 }
 
 impl<A> OpenAccounts<A> {
-    /// The account of a holder, which `open` makes if there is none.
+    /// The account of a holder, opened by `open` if needed.
     pub(super) fn get_or_open(&mut self, holder: Holder, open: impl FnOnce(Holder) -> A) -> Arc<A> {
         if let Some(account) = self.0.get(&holder).and_then(Weak::upgrade) {
             return account;
@@ -47,7 +47,7 @@ impl<A> OpenAccounts<A> {
         self.0.values()
     }
 
-    /// Forgets the account of a holder that nobody has any more; another one may have been opened since.
+    /// Forgets an unused account of a holder; another may have been opened since.
     pub(super) fn close(&mut self, holder: &Holder) {
         if self.0.get(holder).is_some_and(|account| account.strong_count() == 0) {
             self.0.remove(holder);

@@ -1,4 +1,4 @@
-//! A value that is kept for somebody and can be given up at any moment, such as a state that can be asked for again.
+//! A kept value that can be given up at any moment, such as state that can be requested again.
 
 use std::sync::{Arc, Weak};
 
@@ -22,7 +22,7 @@ struct RevocableState<T> {
 // === impl Revocable ===
 
 impl<T: Send + 'static> Revocable<T> {
-    /// Keeps a value of so many bytes, which is given up as this kind of thing.
+    /// Keeps a value of so many bytes, which counts as this kind of thing when memory is short.
     ///
     /// # Errors
     ///
@@ -31,7 +31,8 @@ impl<T: Send + 'static> Revocable<T> {
         Ok(Self::of(value, Charge::of(account.clone(), bytes)?, relief))
     }
 
-    /// The same as [`Self::new`]. A holder within its share waits a moment for what others are about to give back.
+    /// The same as [`Self::new`]. A holder within its share waits a moment for memory that others are about to give
+    /// back.
     ///
     /// # Errors
     ///
@@ -49,7 +50,7 @@ impl<T: Send + 'static> Revocable<T> {
         Self { state, _listed: account.map(|account| account.list(holding)) }
     }
 
-    /// Reads or changes the value; `None` once it is given up. Nothing may be charged meanwhile.
+    /// Reads or changes the value; `None` once it is given up. `read` must not charge anything.
     pub fn with<R>(&self, read: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.state.held.lock().as_mut().map(|(value, _)| read(value))
     }

@@ -1,4 +1,4 @@
-//! Finds the frames in the bytes of a WebSocket (RFC 6455 5.2). Judges nothing.
+//! Finds the frames in the bytes of a WebSocket (RFC 6455 5.2), without judging them.
 
 /// The longest head of a frame: two bytes, a length of eight, a mask of four.
 const LONGEST_HEAD: usize = 14;
@@ -13,14 +13,14 @@ pub(crate) struct FrameReader {
     is_fragmented: bool,
 }
 
-/// What the next byte belongs to.
+/// The part that the next byte belongs to.
 #[derive(Debug)]
 enum FramePosition {
-    /// The response to the upgrade, of whose end this many bytes were seen.
+    /// The response to the upgrade. This many bytes matched its end so far.
     Response(usize),
-    /// The head of a frame, of which these bytes were seen.
+    /// The head of a frame, read so far.
     Head { bytes: [u8; LONGEST_HEAD], length: usize },
-    /// A payload, of which this much is missing.
+    /// A payload with this much still missing.
     Payload { missing: u64, kind: FrameKind },
 }
 
@@ -30,14 +30,12 @@ enum FrameKind {
     Control,
 }
 
-/// What bytes contained.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// Control frames that began.
+    /// Number of control frames that began.
     pub(crate) control: u32,
-    /// True if one of them is a ping.
+    /// True if they contained a ping.
     pub(crate) ping: bool,
-    /// Bytes of messages.
     pub(crate) data: usize,
     /// True if a message ended.
     pub(crate) ended: bool,
@@ -46,17 +44,17 @@ pub(crate) struct Seen {
 // === impl FrameReader ===
 
 impl FrameReader {
-    /// The bytes of a connection that has been upgraded.
+    /// The bytes of a connection that was upgraded.
     pub(crate) const fn upgraded() -> Self {
         Self { position: FramePosition::HEAD, is_fragmented: false }
     }
 
-    /// The bytes of a connection on which the response to the upgrade comes first.
+    /// The bytes of a connection that begins with the response to the upgrade.
     pub(crate) const fn upgrading() -> Self {
         Self { position: FramePosition::Response(0), is_fragmented: false }
     }
 
-    /// What these bytes contain, which follow those before.
+    /// The contents of these bytes, which follow the earlier ones.
     pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Seen {
         let mut seen = Seen::default();
         while let Some((&first, rest)) = bytes.split_first() {
@@ -99,7 +97,7 @@ impl FrameReader {
         seen
     }
 
-    /// A frame with this first byte begins.
+    /// Begins a frame with this first byte.
     fn begin(&mut self, first: u8, missing: u64, seen: &mut Seen) {
         let opcode = first & 0x0f;
         let kind = if opcode & 0x08 == 0 { FrameKind::Data } else { FrameKind::Control };
@@ -135,7 +133,7 @@ impl FramePosition {
     const HEAD: Self = Self::Head { bytes: [0; LONGEST_HEAD], length: 0 };
 }
 
-/// The length of the payload after the head of a frame; `None` if the head is longer than the `length` bytes that came.
+/// The length of the payload after the head of a frame; `None` if the head is longer than the `length` bytes so far.
 fn payload_length(head: &[u8; LONGEST_HEAD], length: usize) -> Option<u64> {
     let (short, mask) = (head[1] & 0x7f, if head[1] & 0x80 == 0 { 0 } else { 4 });
     let extended = match short {

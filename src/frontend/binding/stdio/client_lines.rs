@@ -1,4 +1,4 @@
-//! Lines of a client on standard input, of bounded length. Knows nothing of the messages in them.
+//! Lines of a client on standard input, of bounded length.
 
 use std::{future::ready, io};
 
@@ -16,7 +16,7 @@ use crate::{
 /// The byte order mark, with which some programs begin their output.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Decoder of the client's lines. One that is too long is skipped.
+/// Decoder of the client's lines. Skips lines that are too long.
 struct ClientLines {
     lines: Lines,
     max: usize,
@@ -26,15 +26,12 @@ struct ClientLines {
 /// Position of the next byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LinePosition {
-    /// The first line.
     Start,
-    /// Another line.
     Line,
     /// A line that was refused.
     Refused,
 }
 
-/// One line.
 enum ClientLine {
     Message(Bytes),
     TooLong,

@@ -1,4 +1,4 @@
-//! The server's messages during a call: notifications, and requests for the client. Knows nothing of the end of the call.
+//! The server's messages during a call: notifications, and requests for the client.
 
 use super::{CallInProgress, ExchangeReader, ExchangeSubject};
 use crate::mcp::{
@@ -19,7 +19,7 @@ impl CallInProgress {
         let is_of_call = matches!(self.subject, ExchangeSubject::Request(_));
         let is_change = !ListKind::changed_by(&notification.method).is_empty();
         if !is_read && is_change {
-            // the listen tells of it
+            // the listen reports it
             return None;
         }
         if !is_read && !is_update {
@@ -36,7 +36,7 @@ impl CallInProgress {
         let params = self.of_subscriber(Some(&method), params);
         let message = Message::Notification { method, params: params.into_params() };
         if !is_read {
-            // nobody reads the call, and no listen tells of this one
+            // the call has no reader, and no listen reports this message
             self.session.queue.push(message);
             return None;
         }
@@ -44,7 +44,7 @@ impl CallInProgress {
     }
 
     /// Sends a server request, if the client supports it: it declared the capability, its version has the request, and
-    /// a stream leads to it.
+    /// a stream reaches it.
     pub(super) fn ask(&mut self, question: ServerRequest) -> Option<Message> {
         if let Err(error) = self.may_ask(&question.method, &question.params) {
             metrics::counter!("lockkeeper_frontend_questions_refused_total").increment(1);
@@ -80,7 +80,7 @@ impl CallInProgress {
     }
 }
 
-/// The error for a client that reads no request of the server, since it accepts JSON alone.
+/// The error for a client that cannot get requests of the server, since it accepts only JSON.
 fn needs_events(method: &Method) -> ErrorObject {
     ErrorObject::lost(&format!(
         "The server sent `{method}` during this call, and your Accept header lists application/json alone: what a server asks comes \

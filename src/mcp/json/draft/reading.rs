@@ -1,4 +1,4 @@
-//! What a draft says: read without opening a level.
+//! The content of a draft: read without opening a level.
 
 use std::borrow::Cow;
 
@@ -51,7 +51,7 @@ impl Draft<'_> {
         self.string().is_some_and(|string| string == text)
     }
 
-    /// True if it is this literal: `true`, `false`, `null`, or a number as it is written.
+    /// True if it is this literal: `true`, `false`, `null`, or a number as written.
     pub fn is_literal(&self, literal: &str) -> bool {
         matches!(&self.0, Node::Text(text) if text == literal)
     }
@@ -82,7 +82,7 @@ impl Draft<'_> {
         self.get(key).and_then(|value| value.string())
     }
 
-    /// The members in order, to look at; none if it is no object.
+    /// The members in order, to look at; none if it is not an object.
     pub fn members(&self) -> impl Iterator<Item = (Cow<'_, str>, Look<'_>)> {
         let (text, level) = match &self.0 {
             Node::Text(text) => (Some(text), None),
@@ -95,7 +95,7 @@ impl Draft<'_> {
         written.map(|(name, value)| (name_of(name), Look::of(value))).chain(opened)
     }
 
-    /// The elements in order, to look at; none if it is no array.
+    /// The elements in order, to look at; none if it is not an array.
     pub fn elements(&self) -> impl Iterator<Item = Look<'_>> {
         let text = match &self.0 {
             Node::Text(text) => Some(text),

@@ -1,5 +1,5 @@
-//! What is done to all members of an object or all elements of an array: one pass, which keeps nothing but the new text, and
-//! that only from the first change on.
+//! Changes to all members of an object or all elements of an array, in one pass. It only keeps the new text, and only
+//! from the first change on.
 
 use super::{
     super::{
@@ -9,12 +9,12 @@ use super::{
     Draft, Node, draft_at,
 };
 
-/// What becomes of a member or an element.
+/// The outcome for a member or an element.
 enum Fate {
     /// It stays, with its value as it is now.
     Stays,
     Goes,
-    /// These take its place, each a text before a value and the value.
+    /// These replace it, each a text before a value and the value.
     Becomes(Vec<(String, String)>),
 }
 
@@ -52,7 +52,7 @@ impl Draft<'_> {
         self.replace([&array[..kept], comma, text, "]"].concat());
     }
 
-    /// Puts in the place of each element what `parts` makes of it; `None` leaves it as it is.
+    /// Replaces each element by the parts that `parts` returns; `None` leaves it as it is.
     pub fn split_elements(&mut self, mut parts: impl FnMut(&mut Draft<'_>) -> Option<Vec<String>>) {
         self.rewrite(Container::Array, |_, value| match parts(value) {
             Some(parts) => Fate::Becomes(parts.into_iter().map(|text| (String::new(), text)).collect()),
@@ -60,8 +60,8 @@ impl Draft<'_> {
         });
     }
 
-    /// Puts in the place of each member the members that `parts` makes of it, by name and JSON text; `None` leaves it as it
-    /// is. Of members with one name, before and after, only the last stays.
+    /// Replaces each member by the members that `parts` returns, by name and JSON text; `None` leaves it as it is. Of
+    /// members with the same name, before and after, only the last stays.
     pub fn split_members(&mut self, mut parts: impl FnMut(&str, &mut Draft<'_>) -> Option<Vec<(String, String)>>) {
         self.keep_last_of_each();
         self.rewrite(Container::Object, |head, value| match parts(&name_of(written_name(head)), value) {
@@ -71,7 +71,8 @@ impl Draft<'_> {
         self.keep_last_of_each();
     }
 
-    /// Passes the text before each value, and the value, to `decide`, if this is such a container, and does as it says.
+    /// Passes the text before each value, and the value, to `decide`, and applies its decisions. Does nothing to
+    /// another kind of value.
     fn rewrite(&mut self, kind: Container, decide: impl FnMut(&str, &mut Draft<'_>) -> Fate) {
         self.close();
         if let Node::Text(text) = &self.0
@@ -93,7 +94,7 @@ impl Fate {
 
 /// The text of a container after `decide` has seen each text before a value, and the value; `None` if nothing changed.
 fn rewritten(text: &str, kind: Container, mut decide: impl FnMut(&str, &mut Draft<'_>) -> Fate) -> Option<String> {
-    // the new text, from the first change on, and how many items are in it
+    // the new text, from the first change on, and the number of items in it
     let (mut new, mut count): (Option<String>, usize) = (None, 0);
     each_place(text, kind, |place| {
         let mut value = draft_at(text, place);

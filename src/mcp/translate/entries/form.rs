@@ -1,4 +1,4 @@
-//! The check of listed entries against the shapes of `methods::shapes`. Knows nothing of what can be completed.
+//! The check of listed entries against the shapes of `methods::shapes`, before any completion.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use super::super::super::{
     },
 };
 
-/// The revisions in whose form an entry is valid.
+/// The set of revisions that accept an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ValidIn(u8);
 
@@ -30,7 +30,6 @@ pub(super) struct Listed {
 /// State of the check of a value.
 #[derive(Clone, Copy)]
 pub(super) struct Check {
-    /// The revision.
     pub(super) revision: Revision,
     /// The revision that the value is written in: what the steps convert is valid.
     pub(super) written: Revision,
@@ -42,7 +41,7 @@ impl ValidIn {
     /// Every revision.
     pub const ALL: Self = Self((1 << Revision::ALL.len()) - 1);
 
-    /// The revisions in which `entry` of a list of `method` is valid after translation.
+    /// The revisions that accept `entry` of a list of `method` after translation.
     pub fn of(method: &Method, entry: &str, written: Revision) -> Self {
         Listed::by(method).map_or(Self::ALL, |listed| listed.valid_in(entry, written))
     }
@@ -52,7 +51,7 @@ impl ValidIn {
         self.0 & Self::bit(revision) != 0
     }
 
-    /// The revisions in which it is invalid, for display; `None` if there are none.
+    /// The revisions that reject it, for display; `None` if there are none.
     pub fn exceptions(self) -> Option<String> {
         let names = Revision::ALL.into_iter().filter(|revision| !self.has(*revision)).map(Revision::as_str);
         let names: Vec<_> = names.collect();
@@ -73,7 +72,7 @@ impl Listed {
         Some(Self { member: kind.member(), key: kind.key(), shape })
     }
 
-    /// The client decides about text that cannot be parsed, such as half a surrogate pair.
+    /// Text that cannot be parsed, such as half a surrogate pair, is left to the client.
     pub(super) fn valid_in(self, entry: &str, written: Revision) -> ValidIn {
         let Ok(value) = serde_json::from_str::<Value>(entry) else { return ValidIn::ALL };
         let valid = |revision: &Revision| Check { revision: *revision, written }.fault(self.shape, &value).is_none();
@@ -107,7 +106,7 @@ impl Check {
         let texts = || value.as_array().is_some_and(|all| all.iter().all(Value::is_string));
         let among = |names: &[&str], value: &Value| value.as_str().is_some_and(|text| names.contains(&text));
         match form {
-            // not looked into, and never in an entry of a list
+            // not checked, and never in an entry of a list
             Any | OneOrMore(_) => None,
             Key | Text => must(value.is_string(), "a string"),
             Flag => must(value.is_boolean(), "a boolean"),
@@ -131,8 +130,8 @@ impl Check {
         }
     }
 
-    /// The violation in a schema that must be one of an object. `properties` and `required` are typed in the legacy
-    /// revisions.
+    /// The violation in a schema that must describe an object. The legacy revisions prescribe the types of `properties`
+    /// and `required`.
     fn schema_fault(self, schema: &Value) -> Option<String> {
         let Some(object) = schema.as_object() else { return Some("must be a JSON Schema of an object".to_owned()) };
         if object.get("type").is_none_or(|kind| kind != "object") {
