@@ -63,6 +63,19 @@ fn the_page_has_the_tables_of_the_program() {
     assert_eq!(rows.count(), DescribedMetric::all().count(), "a metric stands in another table of {PAGE} too");
 }
 
+#[test]
+fn what_pages_and_rules_name_is_a_metric() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/prometheus");
+    let rules = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE);
+    for path in rules.chain([page]) {
+        let text = fs::read_to_string(&path).unwrap();
+        let words = text.split(|c: char| !(c.is_ascii_lowercase() || c == '_'));
+        let unknown: Vec<&str> = words.filter(|word| is_name(word) && !is_described(word)).collect();
+        assert!(unknown.is_empty(), "{}: {unknown:?}", path.display());
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "whoever runs the test asks for the update")]
 fn is_update() -> bool {
     env::var_os("UPDATE").is_some()
@@ -71,6 +84,13 @@ fn is_update() -> bool {
 fn is_name(text: &str) -> bool {
     text.strip_prefix("lockkeeper_")
         .is_some_and(|name| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'))
+}
+
+/// True for a metric, and for a part of a histogram.
+fn is_described(name: &str) -> bool {
+    let parts = ["_bucket", "_sum", "_count"].iter().filter_map(|end| name.strip_suffix(end));
+    let is_histogram = |whole: &str| DescribedMetric::of(whole).is_some_and(|one| one.kind == MetricKind::Histogram);
+    DescribedMetric::of(name).is_some() || parts.into_iter().any(is_histogram)
 }
 
 fn row(metric: &DescribedMetric) -> String {
