@@ -23,6 +23,7 @@ mod outgoing;
 mod own_files;
 mod parts;
 pub mod private_proxies;
+mod readings;
 mod reload;
 mod replica;
 mod run_record;
@@ -396,6 +397,7 @@ impl Foundation<'_> {
             oauth: self.oauth.clone(),
             replicas: self.replicas.clone(),
             public_url: public_url.clone(),
+            since: world.clock.now(),
             leaving: world.leaving.clone(),
             started: Latch::default(),
             control: self.control.token.digest(),
@@ -423,12 +425,12 @@ impl Foundation<'_> {
             Arc::clone(&world.random),
         ));
         let service = HttpService::new((guard, gate), path.frontend.clone(), others, self.replicas.clone());
-        let World { telemetry, inbox, tracker, leaving, cancel, .. } = world;
+        let World { inbox, tracker, leaving, cancel, .. } = world;
         let Self { storage, oauth, upstream, known, kept_lists, replicas, .. } = self;
         let known_servers = KnownServers::new(storage.clone(), Arc::clone(&path.supervisor), inbox.known, known.eras);
         let background = Background { known_servers, kept_lists, events: inbox.pending };
         let ended = CancellationToken::new();
-        let parts = Parts { storage, oauth, upstream, path, telemetry, replicas, tracker, leaving, cancel, ended };
+        let parts = Parts { storage, oauth, upstream, path, replicas, tracker, leaving, cancel, ended };
         Ok((service, parts, background, reloader))
     }
 

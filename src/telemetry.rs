@@ -3,13 +3,15 @@
 //! Logs go to the writer that they are given, which is standard error: standard output holds only the output of commands.
 //! [`Telemetry::render`] renders metrics for Prometheus.
 
+mod described;
 mod escaped;
+mod histograms;
 mod line_format;
+mod reading;
+mod recorder;
 
-use std::{backtrace::Backtrace, panic, time::Duration};
+use std::{backtrace::Backtrace, panic};
 
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use tokio_util::sync::CancellationToken;
 use tracing_subscriber::{
     EnvFilter, Registry,
     filter::{LevelFilter, ParseError},
@@ -19,22 +21,21 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-pub use self::line_format::LineFormat;
+pub use self::{
+    described::{DescribedMetric, LabelValues, METRICS, MetricGroup, MetricKind, MetricLabel},
+    line_format::LineFormat,
+    reading::MetricReading,
+    recorder::begin_at_zero,
+};
 use self::{
     escaped::{EscapedFields, EscapedJson},
     line_format::{EitherFormat, SharedFormat},
+    recorder::{MetricRecorder, Recorded},
 };
 use crate::support::{BackgroundWriter, log_context::WithRequestFields};
 
 /// Directives for libraries whose details nobody asks for with `debug` alone: each statement, each frame.
 const QUIET_LIBRARIES: &str = "sqlx=warn,hyper=info,hyper_util=info,h2=info,rustls=info,tungstenite=info";
-
-/// Upper bounds of the buckets of every histogram of seconds: 100 µs to a minute.
-const SECONDS: [f64; 18] =
-    [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
-
-/// Interval between runs of the histogram upkeep, which bounds their memory.
-const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Log settings, which may change while the process runs.
 #[derive(Debug, Clone)]
@@ -66,15 +67,12 @@ pub enum TelemetryError {
     /// Logs or metrics are already set up in this process.
     #[error("logs and metrics are already set up")]
     Twice,
-    /// Invalid buckets.
-    #[error("metrics cannot be set up: {0}")]
-    Metrics(#[from] metrics_exporter_prometheus::BuildError),
 }
 
 /// Logs and metrics of this process. Cheap to clone.
 #[derive(Clone)]
 pub struct Telemetry {
-    metrics: PrometheusHandle,
+    metrics: Recorded,
     /// `None` for values without logs.
     log: Option<LogHandle>,
 }
@@ -133,16 +131,15 @@ impl Telemetry {
         let registry = tracing_subscriber::registry().with(filter).with(WithRequestFields::new(lines));
         registry.try_init().map_err(|_| TelemetryError::Twice)?;
         log_panics();
-        let recorder = builder()?.build_recorder();
-        let metrics = recorder.handle();
-        // Not `install_recorder`, which starts a thread of its own: upkeep runs on a task that has an owner.
+        let recorder = MetricRecorder::new();
+        let metrics = recorder.recorded();
         metrics::set_global_recorder(recorder).map_err(|_| TelemetryError::Twice)?;
         Ok(Self { metrics, log: Some(LogHandle { filter: handle, format }) })
     }
 
     /// Metrics for this value only, without logs: for tests, which share one process.
-    pub fn detached() -> Result<Self, TelemetryError> {
-        Ok(Self { metrics: builder()?.build_recorder().handle(), log: None })
+    pub fn detached() -> Self {
+        Self { metrics: MetricRecorder::new().recorded(), log: None }
     }
 
     /// Changes what is logged, and how, from the next line on.
@@ -153,16 +150,11 @@ impl Telemetry {
         Ok(())
     }
 
-    /// Every metric in the text format of Prometheus.
-    pub fn render(&self) -> String {
-        self.metrics.render()
-    }
-
-    /// Runs the histogram upkeep until `cancel`. Run it on the app's task tracker.
-    pub async fn upkeep(self, cancel: CancellationToken) {
-        while cancel.run_until_cancelled(tokio::time::sleep(UPKEEP)).await.is_some() {
-            self.metrics.run_upkeep();
-        }
+    /// Every metric in the text format of Prometheus, with what was read for it.
+    pub fn render(&self, readings: &[MetricReading<'_>]) -> String {
+        let mut text = self.metrics.render();
+        reading::write(&mut text, readings);
+        text
     }
 }
 
@@ -170,11 +162,6 @@ impl std::fmt::Debug for Telemetry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Telemetry")
     }
-}
-
-fn builder() -> Result<PrometheusBuilder, TelemetryError> {
-    let seconds = Matcher::Suffix("_seconds".to_owned());
-    Ok(PrometheusBuilder::new().set_buckets_for_metric(seconds, &SECONDS)?)
 }
 
 #[cfg(test)]
@@ -191,15 +178,47 @@ mod tests {
     }
 
     #[test]
-    fn seconds_have_buckets() {
-        let recorder = builder().unwrap().build_recorder();
-        let telemetry = Telemetry { metrics: recorder.handle(), log: None };
+    fn what_is_counted_is_described_and_begins_at_zero() {
+        let recorder = MetricRecorder::new();
+        let telemetry = Telemetry { metrics: recorder.recorded(), log: None };
         metrics::with_local_recorder(&recorder, || {
-            metrics::counter!("lockkeeper_calls_total", "server" => "git").increment(2);
-            metrics::histogram!("lockkeeper_call_seconds").record(0.003);
+            begin_at_zero(&["git"]);
+            metrics::histogram!("lockkeeper_server_call_duration_seconds", "server" => "git").record(0.003);
         });
-        let text = telemetry.render();
-        assert!(text.contains("lockkeeper_calls_total{server=\"git\"} 2"), "{text}");
-        assert!(text.contains("lockkeeper_call_seconds_bucket{le=\"0.005\"} 1"), "{text}");
+        let text = telemetry.render(&[]);
+        for line in [
+            "lockkeeper_server_calls_total{server=\"git\",method=\"tools/call\",outcome=\"lost\"} 0",
+            "lockkeeper_server_restarts_total{server=\"git\"} 0",
+            "lockkeeper_memory_refused_total 0",
+            "# TYPE lockkeeper_memory_refused_total counter",
+            "# HELP lockkeeper_memory_refused_total messages, bodies and calls for which there was no room",
+            "lockkeeper_server_call_duration_seconds_bucket{server=\"git\",le=\"0.005\"} 1",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in {text}");
+        }
+        assert!(!text.contains("lockkeeper_oauth_refusals_total{"), "nobody knows which will come");
+        assert!(!text.contains("process_"), "these are read");
+    }
+
+    #[test]
+    fn what_is_read_is_not_there_afterwards() {
+        let telemetry = Telemetry::detached();
+        let up =
+            |server: &'static str, value| MetricReading { name: "lockkeeper_server_up", server: Some(server), value };
+        let cpu = MetricReading { name: "process_cpu_seconds_total", server: None, value: 0.25 };
+        let text = telemetry.render(&[up("a", 1.0), up("b", 0.0), cpu]);
+        let described: Vec<&str> = text.lines().filter(|line| line.contains("lockkeeper_server_up")).collect();
+        assert_eq!(described.len(), 4, "{described:?}");
+        assert_eq!(
+            described[1..],
+            [
+                "# TYPE lockkeeper_server_up gauge",
+                "lockkeeper_server_up{server=\"a\"} 1",
+                "lockkeeper_server_up{server=\"b\"} 0"
+            ]
+        );
+        assert!(text.contains("# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total 0.25\n"), "{text}");
+        let text = telemetry.render(&[up("a", 1.0)]);
+        assert!(!text.contains("\"b\""), "it was removed: {text}");
     }
 }

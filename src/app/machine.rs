@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use url::{Host, Url};
 
+use super::readings::readings;
 use crate::{
     backend::Supervisor,
     gateway::Gateway,
@@ -22,7 +23,7 @@ use crate::{
     oauth::OAuth,
     replicas::{Replicas, Unready},
     resource::{Gate, protect_administration},
-    support::{Digest, Latch, MemoryBudget},
+    support::{Digest, Latch, MemoryBudget, Timestamp},
     telemetry::Telemetry,
     web::StatusSource,
 };
@@ -40,6 +41,8 @@ pub(super) struct Machine {
     /// The other replicas, if this is one of several.
     pub(super) replicas: Option<Replicas>,
     pub(super) public_url: Url,
+    /// The time of the start.
+    pub(super) since: Timestamp,
     /// Cancelled when the gateway is about to stop.
     pub(super) leaving: CancellationToken,
     /// Open once the backends of the start have been listed, or failed.
@@ -121,7 +124,11 @@ async fn status(State(machine): State<Machine>) -> impl IntoResponse {
 
 async fn render(State(machine): State<Machine>) -> impl IntoResponse {
     machine.budget.report();
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], machine.telemetry.render())
+    let servers = machine.supervisor.vitals();
+    (
+        [(header::CONTENT_TYPE, "text/plain; version=0.0.4")],
+        machine.telemetry.render(&readings(&servers, machine.since)),
+    )
 }
 
 async fn side_door(State(door): State<SideDoor>, request: Request, next: Next) -> Response {

@@ -12,7 +12,7 @@ use super::{
     known_servers::KnownServers,
     replica::OpenDoor,
 };
-use crate::{oauth::OAuth, replicas::Replicas, storage::Storage, telemetry::Telemetry, upstream::Upstream};
+use crate::{oauth::OAuth, replicas::Replicas, storage::Storage, upstream::Upstream};
 
 /// Background tasks that act on events.
 pub(super) struct Background {
@@ -27,7 +27,6 @@ pub(super) struct Parts {
     pub(super) oauth: OAuth,
     pub(super) upstream: Upstream,
     pub(super) path: CallPath,
-    pub(super) telemetry: Telemetry,
     /// The other replicas, if this is one of several.
     pub(super) replicas: Option<Replicas>,
     pub(super) tracker: TaskTracker,
@@ -60,7 +59,6 @@ impl Parts {
         self.tracker.spawn(async move { cancel.run_until_cancelled(gone).await });
         self.tracker.spawn(known_servers.run(self.ended.clone()));
         self.tracker.spawn(kept_lists.run(self.ended.clone()));
-        self.tracker.spawn(self.telemetry.clone().upkeep(self.cancel.clone()));
         self.tracker.spawn(freed_memory::return_to_system(self.cancel.clone()));
         let deposed = CancellationToken::new();
         if let Some(replicas) = self.replicas.clone() {

@@ -25,7 +25,7 @@ use crate::{
     oauth::OAuth,
     replicas::Replicas,
     support::Clock,
-    telemetry::Telemetry,
+    telemetry::{self, Telemetry},
     upstream::Upstream,
 };
 
@@ -80,6 +80,7 @@ impl Reloader {
         telemetry: Telemetry,
     ) -> Self {
         let CallPath { supervisor, stacks, gateway, crossing, frontend } = path;
+        count_from_zero(&running.backends);
         Self {
             supervisor: Arc::clone(supervisor),
             stacks: Arc::clone(stacks),
@@ -140,6 +141,7 @@ impl Reloader {
         if let Some(replicas) = &self.replicas {
             replicas.serve_at_home(replica::home_targets(specs, groups));
         }
+        count_from_zero(specs);
         let (changes, retired) = self.supervisor.replace(specs);
         // from the inside out, so that nobody is sent to what is not there yet
         self.gateway
@@ -149,6 +151,12 @@ impl Reloader {
         retired.end();
         changes
     }
+}
+
+/// Lets the counters of these servers begin at zero. At the built-in one, nothing is counted.
+fn count_from_zero(specs: &[BackendSpec]) {
+    let counted: Vec<&str> = specs.iter().filter(|spec| !spec.is_built_in()).map(|spec| spec.id.as_str()).collect();
+    telemetry::begin_at_zero(&counted);
 }
 
 /// The settings in which two configurations differ, by their names in a file.

@@ -132,8 +132,7 @@ impl LocalServers {
         stop: impl Future<Output = ()>,
     ) {
         let Self { path, storage, records, kept_lists, world, target } = self;
-        let World { telemetry, inbox, tracker, cancel, .. } = world;
-        tracker.spawn(telemetry.upkeep(cancel.clone()));
+        let World { inbox, tracker, cancel, .. } = world;
         if let Some(records) = records {
             tracker.spawn(records.run(cancel.clone()));
         }

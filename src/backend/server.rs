@@ -2,6 +2,7 @@
 //! [`EraServer`] makes the call.
 
 mod attempts;
+pub(crate) mod call_meters;
 mod client_connections;
 mod era_server;
 pub(crate) mod external_backend;
@@ -13,11 +14,7 @@ use std::sync::Arc;
 
 use futures_util::stream;
 
-use self::{
-    attempts::Route,
-    era_server::EraServer,
-    external_backend::{CallCounter, ExternalBackend},
-};
+use self::{attempts::Route, era_server::EraServer, external_backend::ExternalBackend};
 use super::{
     error::DispatchError,
     sharing::{connection_key::ConnectionKey, connection_slot::LeasedConnection},
@@ -25,7 +22,7 @@ use super::{
 };
 use crate::{
     crossing::Pair,
-    mcp::{Call, Context, Era, Method, Outcome, Reply, Server},
+    mcp::{Call, Context, Era, Reply, Server},
     model::OnLoss,
 };
 
@@ -122,30 +119,5 @@ impl ExternalBackend {
     /// loses nothing.
     fn can_lose_state(&self) -> bool {
         self.era.has_sessions() || self.spec.is_channel()
-    }
-
-    /// Counts a call by its outcome.
-    fn count_end(&self, method: &Method, outcome: &Outcome) {
-        self.count(method, if matches!(outcome, Outcome::Failed(_)) { "error" } else { "ok" });
-    }
-
-    /// Counts a call.
-    pub(super) fn count(&self, method: &Method, outcome: &'static str) {
-        tracing::debug!(server = %self.spec.id, %method, outcome, "a call has ended");
-        // names from clients do not become labels of metrics
-        let is_other = matches!(method, Method::Other(_));
-        let is_it = |known: &&CallCounter| {
-            known.outcome == outcome
-                && (known.method == *method || is_other && matches!(known.method, Method::Other(_)))
-        };
-        if let Some(known) = self.calls.read().iter().find(is_it) {
-            known.counter.increment(1);
-            return;
-        }
-        let method = if is_other { Method::Other("other".into()) } else { method.clone() };
-        let (backend, name) = (self.spec.id.to_string(), method.to_string());
-        let counter = metrics::counter!("lockkeeper_server_calls_total", "server" => backend, "method" => name, "outcome" => outcome);
-        counter.increment(1);
-        self.calls.write().push(CallCounter { method, outcome, counter });
     }
 }

@@ -19,6 +19,7 @@ mod first_calls;
 mod http;
 mod http_edge_cases;
 mod lacking_features;
+mod metrics;
 mod modern;
 mod question_slots;
 mod reclaimed_slots;

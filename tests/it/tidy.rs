@@ -3,6 +3,7 @@
 mod audit;
 mod graph;
 mod isolation;
+mod metrics;
 mod references;
 mod requirements;
 mod words;

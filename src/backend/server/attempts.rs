@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use super::external_backend::ExternalBackend;
+use super::{
+    call_meters::{CallEnd, RunningCall},
+    external_backend::ExternalBackend,
+};
 use crate::{
     backend::{
         connection::ServerConnection,
@@ -33,6 +36,7 @@ pub(super) struct Route {
 /// The attempts at one call.
 pub(super) struct Attempts {
     backend: Arc<ExternalBackend>,
+    running: RunningCall,
     /// The connection of the next attempt.
     route: Route,
     slot: Option<SlotGuard>,
@@ -75,7 +79,8 @@ impl Attempts {
     /// third, which could loop.
     pub(super) fn new(backend: Arc<ExternalBackend>, route: Route) -> Self {
         let left = u8::from(backend.spec.on_loss == OnLoss::Reinit);
-        Self { backend, route, slot: None, left, lost: None }
+        let running = RunningCall::begin(&backend.meters);
+        Self { backend, running, route, slot: None, left, lost: None }
     }
 
     /// True if the call needs a slot: if client sessions share its connection, the client has capabilities, and the server
@@ -87,14 +92,14 @@ impl Attempts {
 
     /// Waits for a slot of the sharer, at most `slot_wait`, and makes the attempts there. The client is told meanwhile.
     pub(super) async fn wait_for_slot(&mut self, call: &Call) -> Result<(), ErrorObject> {
-        let Self { backend, route: Route { era, key, ready }, .. } = self;
+        let Self { backend, running, route: Route { era, key, ready }, .. } = self;
         // whoever waits keeps no connection
         drop(ready.take());
         let message = format!("waiting for a free process of `{}`", backend.spec.id);
         call.context.wait.set(move || Some(message.clone()));
         let slot = slot(backend, key, call).await;
         call.context.wait.set(|| None);
-        let slot = slot.inspect_err(|_| backend.count(&call.method, "unavailable"))?;
+        let slot = slot.inspect_err(|_| running.ended(&call.method, CallEnd::Unavailable))?;
         self.route = Route::of(*era, slot.key().clone());
         self.slot = Some(slot);
         Ok(())
@@ -106,10 +111,10 @@ impl Attempts {
     ///
     /// The reply, if the server does not get the call.
     pub(super) async fn begin(&mut self, call: &Call) -> Result<CallAttempt, Reply> {
-        let Self { backend, route, slot, .. } = self;
+        let Self { backend, running, route, slot, .. } = self;
         let leased = match backend.connection((route.era, &route.key), route.ready.take(), &call.context).await {
             Ok(leased) => leased,
-            Err(error) => return Err(Arc::clone(backend).reply_not_begun(error, call.clone())),
+            Err(error) => return Err(Arc::clone(backend).reply_not_begun(error, call.clone(), running)),
         };
         let connection = &leased.connection;
         if matches!(call.method, Method::Discover)
@@ -118,7 +123,7 @@ impl Attempts {
             return Err(Reply::complete(result));
         }
         if let Err(error) = connection.check(&call.method, &call.params) {
-            backend.count(&call.method, "error");
+            running.ended(&call.method, CallEnd::Error);
             return Err(Reply::failed(error));
         }
         let level = connection.with_level(&call.context).await;
@@ -151,7 +156,8 @@ impl Attempts {
             }
         };
         if let Event::Done(outcome) = &event {
-            self.backend.count_end(&call.method, outcome);
+            let end = if matches!(outcome, Outcome::Failed(_)) { CallEnd::Error } else { CallEnd::Ok };
+            self.running.ended(&call.method, end);
             // before the client gets the result, so that the next caller finds the slot free
             let is_free = |_: &mut SlotGuard| outcome.is_of_server() || attempt.connection().is_over();
             if let Some(slot) = self.slot.take_if(is_free) {
@@ -168,7 +174,7 @@ impl Attempts {
             self.backend.refresh_server_info(attempt.connection()).await;
         }
         let Some(left) = self.left.checked_sub(1) else {
-            self.backend.count(&call.method, "lost");
+            self.running.ended(&call.method, CallEnd::Lost);
             return AfterAttempt::GivenUp(Event::Done(Outcome::Failed(self.backend.unavailable(&reason))));
         };
         self.left = left;

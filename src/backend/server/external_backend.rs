@@ -2,8 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use metrics::Counter;
-use parking_lot::RwLock;
 use tokio::time::{sleep, timeout};
 
 use crate::{
@@ -12,6 +10,7 @@ use crate::{
         context::BackendContext,
         error::{DispatchError, StartError},
         interests::{Interests, listens::Listens},
+        server::call_meters::CallMeters,
         sharing::{
             connection_key::{ConnectionKey, KeyRule},
             pool::Pool,
@@ -23,7 +22,7 @@ use crate::{
     },
     crossing::ServerCrossing,
     mcp::{
-        ClientInfo, Context, ErrorObject, Method, SoleClient,
+        ClientInfo, Context, ErrorObject, SoleClient,
         hearers::{Announcer, Hearers, HeldLevel},
     },
     model::{BackendSpec, Requester, UserId, status::BackendStatus},
@@ -41,8 +40,7 @@ pub(crate) struct ExternalBackend {
     pub(crate) keys: KeyRule,
     pub(crate) era: BackendEra,
     pub(crate) health: Health,
-    /// Ordered by first use, so that frequent methods come early.
-    pub(crate) calls: RwLock<Vec<CallCounter>>,
+    pub(crate) meters: Arc<CallMeters>,
     pub(crate) opener: Opener,
     pub(crate) pool: Arc<Pool>,
     pub(crate) listens: Arc<Listens>,
@@ -50,14 +48,6 @@ pub(crate) struct ExternalBackend {
     pub(crate) slots: Arc<QuestionSlots>,
     pub(crate) crossing: Arc<ServerCrossing>,
     pub(crate) context: BackendContext,
-}
-
-/// Counter of the calls of one method with one outcome. The handle is kept, since looking it up costs more than
-/// counting.
-pub(crate) struct CallCounter {
-    pub(crate) method: Method,
-    pub(crate) outcome: &'static str,
-    pub(crate) counter: Counter,
 }
 
 impl ExternalBackend {
@@ -73,12 +63,12 @@ impl ExternalBackend {
         let pool = Pool::new(context.limits.clone());
         let opener = Opener::new(&spec, &context, &listens, &interests);
         let health = Health::starting();
-        let calls = RwLock::default();
+        let meters = CallMeters::new(spec.id.clone());
         let background = context.tasks.clone();
         let spawn = move |task| background.spawn_until_end(task);
         let silence = (opener.origin.clone(), spec.call_timeout);
         let crossing = ServerCrossing::new(silence, Arc::clone(&context.clock), Box::new(spawn));
-        Self { spec, keys, era, health, calls, opener, pool, listens, interests, slots, crossing, context }
+        Self { spec, keys, era, health, meters, opener, pool, listens, interests, slots, crossing, context }
     }
 
     /// Drops the state of a client that is gone.

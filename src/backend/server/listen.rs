@@ -10,7 +10,10 @@ use futures_util::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use super::external_backend::ExternalBackend;
+use super::{
+    call_meters::{CallEnd, RunningCall},
+    external_backend::ExternalBackend,
+};
 use crate::{
     backend::{
         connection::{ServerConnection, known_interests::Granted},
@@ -106,9 +109,9 @@ impl ServerListen {
             let mut interest = self.interest();
             let accepted = match Box::pin(self.subscribe(&mut interest)).await {
                 Ok(accepted) => accepted,
-                Err(changed @ DispatchError::EraChanged) => {
+                Err(DispatchError::EraChanged) => {
                     drop(interest);
-                    for await event in Arc::clone(&self.backend).reply_not_begun(changed, self.call.clone()) {
+                    for await event in Arc::clone(&self.backend).call_again(self.call.clone()) {
                         yield event;
                     }
                     return;
@@ -136,7 +139,7 @@ impl ServerListen {
     /// Adds the topics to `interest`, and waits until the server has answered about each. If the connection is lost
     /// meanwhile, the next one is waited for, once.
     async fn subscribe(&self, interest: &mut Interest) -> Result<Accepted, DispatchError> {
-        let deadline = Instant::now() + self.patience;
+        let (running, deadline) = (RunningCall::begin(&self.backend.meters), Instant::now() + self.patience);
         let mut left = u8::from(self.backend.spec.on_loss == OnLoss::Reinit);
         loop {
             let leased = self.backend.connection((self.era, &self.key), None, &self.call.context).await?;
@@ -155,7 +158,7 @@ impl ServerListen {
             }));
             tokio::select! {
                 biased;
-                answers = answers => return Ok(self.accepted(answers)),
+                answers = answers => return Ok(self.accepted(answers, &running)),
                 _ = connection.over() => match left.checked_sub(1) {
                     Some(fewer) => left = fewer,
                     None => return Err(DispatchError::Unavailable(connection.lost_error())),
@@ -169,11 +172,11 @@ impl ServerListen {
         self.backend.unavailable(reason)
     }
 
-    fn accepted(&self, answers: Vec<Result<bool, ErrorObject>>) -> Accepted {
+    fn accepted(&self, answers: Vec<Result<bool, ErrorObject>>, running: &RunningCall) -> Accepted {
         let mut accepted = Accepted::default();
         for (topic, answer) in self.topics.iter().zip(answers) {
             if topic.uri().is_some() {
-                self.backend.count(&Method::ResourcesSubscribe, if answer.is_ok() { "ok" } else { "error" });
+                running.ended(&Method::ResourcesSubscribe, if answer.is_ok() { CallEnd::Ok } else { CallEnd::Error });
             }
             match answer {
                 Ok(true) => accepted.topics.push(topic.clone()),

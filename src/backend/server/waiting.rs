@@ -4,7 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::{sleep, timeout};
 
-use super::{BackendServer, attempts::Route, external_backend::ExternalBackend};
+use super::{
+    BackendServer,
+    attempts::Route,
+    call_meters::{CallEnd, RunningCall},
+    external_backend::ExternalBackend,
+};
 use crate::{
     backend::{
         connection::{
@@ -70,6 +75,13 @@ impl ExternalBackend {
             self.era.wait().await;
             return Ok(());
         }
+        let running = RunningCall::begin(&self.meters);
+        let found = self.era_in_time(call).await;
+        found.inspect_err(|_| running.ended(&call.method, CallEnd::Unavailable))
+    }
+
+    /// The same for at most `start_timeout`.
+    async fn era_in_time(self: &Arc<Self>, call: &Call) -> Result<(), ErrorObject> {
         if let Some(trouble) = self.trouble_now(&call.context.requester).await {
             return Err(trouble.of_call(&self.spec.id));
         }
@@ -157,23 +169,30 @@ impl ExternalBackend {
 
     /// Serves a call once its server has been met, since that decides on the decorators.
     pub(super) async fn call_once_met(self: Arc<Self>, Route { era, key, ready }: Route, call: Call) -> Reply {
+        let running = RunningCall::begin(&self.meters);
         match self.connection((era, &key), ready, &call.context).await {
             Ok(leased) => {
+                drop(running);
                 self.crossing.set_server_tasks(leased.connection.tasks());
                 BackendServer(self).call(call)
             }
-            Err(error) => self.reply_not_begun(error, call),
+            Err(error) => self.reply_not_begun(error, call, &running),
         }
+    }
+
+    /// Serves a call as if it had just come, since the server's era has changed.
+    pub(super) fn call_again(self: Arc<Self>, call: Call) -> Reply {
+        BackendServer(self).call(call)
     }
 
     /// The reply to a call that was not begun. If the server's era has changed, it is served by the other protocol. A
     /// task of the former processes is gone.
-    pub(super) fn reply_not_begun(self: Arc<Self>, error: DispatchError, call: Call) -> Reply {
+    pub(super) fn reply_not_begun(self: Arc<Self>, error: DispatchError, call: Call, running: &RunningCall) -> Reply {
         let is_about_task = call.method.is_of_core_tasks() || call.method == Method::TasksUpdate;
         if matches!(error, DispatchError::EraChanged) && !is_about_task {
-            return BackendServer(self).call(call);
+            return self.call_again(call);
         }
-        self.count(&call.method, "unavailable");
+        running.ended(&call.method, CallEnd::Unavailable);
         Reply::failed(self.not_begun(error))
     }
 

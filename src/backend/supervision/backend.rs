@@ -80,6 +80,24 @@ impl Backend {
         }
     }
 
+    /// True if its server can be called, or one of those of its users; `None` if it runs at another replica.
+    pub(crate) fn is_up(&self) -> Option<bool> {
+        match self {
+            Self::Shared(one) => one.health.is_up(),
+            Self::PerUser(users) => {
+                let running = users.running();
+                // they start when they are called
+                Some(running.is_empty() || running.iter().any(|one| one.health.is_up() != Some(false)))
+            }
+            Self::BuiltIn(_) => Some(true),
+        }
+    }
+
+    /// The number of calls that run at its servers or wait for them. Those at the built-in one are not counted.
+    pub(crate) fn running_calls(&self) -> usize {
+        self.running().iter().map(|server| server.meters.running()).sum()
+    }
+
     /// Asks its server once whether it speaks the other era too.
     pub(crate) async fn ask_for_other_era(&self) {
         if let Self::Shared(one) = self {

@@ -166,6 +166,15 @@ impl Health {
         self.condition.borrow().restarts > 0
     }
 
+    /// True if it is ready; `None` if it runs at another replica.
+    pub(crate) fn is_up(&self) -> Option<bool> {
+        match self.condition.borrow().phase {
+            Phase::Ready => Some(true),
+            Phase::Starting(_) | Phase::Lost { .. } | Phase::Failed(_) => Some(false),
+            Phase::Elsewhere => None,
+        }
+    }
+
     /// The reason why it cannot be used now, and the time of the next try; `None` if a call may try.
     pub(crate) fn trouble(&self) -> Option<StartError> {
         match &self.condition.borrow().phase {

@@ -96,6 +96,17 @@ pub struct SupervisedServer {
     pub announcer: Option<Arc<dyn Announcer>>,
 }
 
+/// A backend at this moment, for the metrics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackendVitals {
+    /// Its name.
+    pub id: BackendId,
+    /// True if it can be called; `None` if it runs at another replica.
+    pub is_up: Option<bool>,
+    /// Calls that run at it or wait for it.
+    pub running_calls: usize,
+}
+
 /// The difference between two sets of backends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BackendChanges {
@@ -205,6 +216,16 @@ impl Supervisor {
             ..member.backend.status(&member.spec)
         };
         self.members.load().iter().map(status).collect()
+    }
+
+    /// All backends at this moment, in configured order.
+    pub fn vitals(&self) -> Vec<BackendVitals> {
+        let vitals = |member: &Arc<StartedBackend>| BackendVitals {
+            id: member.spec.id.clone(),
+            is_up: member.backend.is_up(),
+            running_calls: member.backend.running_calls(),
+        };
+        self.members.load().iter().map(vitals).collect()
     }
 
     /// Waits at most `patience` until the first start of every backend has ended, well or not. Returns true if all

@@ -120,7 +120,7 @@ async fn two_reloads_at_the_same_moment_follow_each_other() {
     let folder = DataFolder::new();
     let [base, one, two] =
         [&["first"][..], &["first", "one"], &["first", "two"]].map(|names| config(folder.path(), names));
-    let app = Box::pin(App::build(base.clone(), Telemetry::detached().unwrap())).await.unwrap();
+    let app = Box::pin(App::build(base.clone(), Telemetry::detached())).await.unwrap();
     let (url, reloader) = (app.public_url().to_string(), app.reloader());
     let mut served = JoinSet::new();
     served.spawn(app.serve(std::future::pending()));

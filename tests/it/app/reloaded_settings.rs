@@ -38,7 +38,7 @@ fn config(folder: &Path, text: &str) -> Config {
 impl Gateway {
     async fn start() -> Self {
         let folder = DataFolder::new();
-        let app = Box::pin(App::build(config(folder.path(), ""), Telemetry::detached().unwrap())).await.unwrap();
+        let app = Box::pin(App::build(config(folder.path(), ""), Telemetry::detached())).await.unwrap();
         let (url, reloader) = (app.public_url().to_string(), app.reloader());
         let mut served = JoinSet::new();
         served.spawn(app.serve(std::future::pending()));

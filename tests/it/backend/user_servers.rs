@@ -20,6 +20,7 @@ use lockkeeper::{
     },
     support::Live,
 };
+use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 use tokio::{
     sync::{Semaphore, watch},
@@ -163,6 +164,31 @@ async fn users_wait_in_turn_while_calls_run_at_all_servers() {
     bobs.shutdown().await;
     doras.await;
     assert_eq!(users.supervisor.status()[0].sessions, 2);
+}
+
+#[tokio::test]
+async fn metrics_have_the_calls_of_all_users_under_the_name_of_the_server() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let peer = with_hanging_calls().await;
+    let users = Users::of(peer.spec(), Duration::from_mins(1));
+    let vitals = || {
+        let vitals = users.supervisor.vitals().remove(0);
+        (vitals.is_up, vitals.running_calls)
+    };
+    assert_eq!(vitals(), (Some(true), 0), "the first call starts it");
+    let (mut anns, mut bobs) = (users.hanging(&peer, "ann").await, users.hanging(&peer, "bob").await);
+    assert_eq!(vitals(), (Some(true), 2));
+    anns.shutdown().await;
+    assert_eq!(vitals(), (Some(true), 1));
+    bobs.shutdown().await;
+    for user in ["ann", "bob", "carl"] {
+        text(users.call(user, "x")).await;
+    }
+    assert_eq!(vitals(), (Some(true), 0));
+    let rendered = recorder.handle().render();
+    let counted = r#"lockkeeper_server_calls_total{server="docs",method="tools/call",outcome="ok"} 3"#;
+    assert!(rendered.contains(counted) && !rendered.contains("ann"), "{rendered}");
 }
 
 #[tokio::test]

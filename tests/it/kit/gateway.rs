@@ -47,7 +47,7 @@ impl Gateway {
     }
 
     pub(crate) async fn of(config: Config) -> Self {
-        let built = Box::pin(App::build(config, Telemetry::detached().unwrap()));
+        let built = Box::pin(App::build(config, Telemetry::detached()));
         let app = in_time("the start of a gateway", built).await.unwrap();
         let first_key = match app.first_access(FirstAccessForm::Key).await.unwrap() {
             Some(FirstAccess::Key(key)) => Some(key),

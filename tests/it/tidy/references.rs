@@ -12,8 +12,6 @@ const AUTHORIZATION: &str = "docs/authorization.md";
 const ARCHITECTURE: &str = "docs/architecture.md";
 /// The page of differences between versions.
 const TRANSLATION: &str = "docs/translation.md";
-/// The page of the metrics.
-const OPERATIONS: &str = "docs/operations.md";
 
 /// Folders and files with citations.
 const CITING: &[&str] = &["src", "tests/it", "tests/browser", "migrations", "templates", "benches"];
@@ -204,20 +202,6 @@ fn every_page_that_code_names_exists() {
         }
     }
     assert!(broken.is_empty(), "pages that do not exist:\n{}", broken.join("\n"));
-}
-
-#[test]
-fn every_metric_is_in_the_documentation_and_no_other() {
-    let is_metric = |text: &&str| {
-        text.strip_prefix("lockkeeper_")
-            .is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'))
-    };
-    let counted: BTreeSet<String> = super::sources()
-        .iter()
-        .flat_map(|(_, text)| super::code(text).split('"').filter(is_metric).map(str::to_owned).collect::<Vec<_>>())
-        .collect();
-    let documented: BTreeSet<String> = read(OPERATIONS).split('`').filter(is_metric).map(str::to_owned).collect();
-    assert_eq!(counted, documented, "the metrics of the code, and those of {OPERATIONS}");
 }
 
 // === citations ===

@@ -78,7 +78,7 @@ impl Channel {
             config.backends.retain(|backend| backend.id.as_str() == name);
             config.naming = Naming::Plain;
         }
-        let app = Box::pin(StdioApp::build(&config, None, Telemetry::detached().unwrap())).await.unwrap();
+        let app = Box::pin(StdioApp::build(&config, None, Telemetry::detached())).await.unwrap();
         let ((mut input, theirs), (ours, written)) = (duplex(PIPE), duplex(PIPE));
         let (output, mut messages) = unbounded_channel::<String>();
         let (mut tasks, stop) = (JoinSet::new(), CancellationToken::new());
