@@ -113,14 +113,14 @@ pub const METRICS: &[MetricGroup] = &[
             counter(
                 "lockkeeper_connections_moved_total",
                 &[],
-                "connections begun on another thread than the busy one they were handed to",
+                "connections moved to another thread because the first was busy",
             ),
-            counter("lockkeeper_accept_errors_total", &[], "accepts that failed, such as for lack of open files"),
-            counter("lockkeeper_panics_total", &[], "handlers that panicked: a defect, please report"),
+            counter("lockkeeper_accept_errors_total", &[], "accepts that failed, for example for lack of open files"),
+            counter("lockkeeper_panics_total", &[], "handlers that panicked: a bug, please report it"),
             counter(
                 "lockkeeper_log_lines_dropped_total",
                 &[],
-                "lines of the log that were dropped because nobody read them fast enough",
+                "log lines dropped because their reader was too slow",
             ),
         ],
     },
@@ -134,7 +134,7 @@ pub const METRICS: &[MetricGroup] = &[
                  before it answered), `forgotten` (it did not take the request, and there was no memory to keep it \
                  for another), `not_found` (no replica had it within 12 s; a minute for the home)",
             ),
-            counter("lockkeeper_replicas_deposed_total", &[], "replicas whose lease was over, found by this one"),
+            counter("lockkeeper_replicas_deposed_total", &[], "replicas that this one found with an expired lease"),
             gauge(
                 "lockkeeper_clock_difference_seconds",
                 &[],
@@ -143,12 +143,12 @@ pub const METRICS: &[MetricGroup] = &[
             counter(
                 "lockkeeper_replica_strangers_total",
                 &[],
-                "connections to the address for replicas without the key of one",
+                "connections to the replicas' port without a replica's key",
             ),
             counter(
                 "lockkeeper_sessions_succeeded_total",
                 &[],
-                "sessions of replicas that are gone, which this one has",
+                "sessions taken over from replicas that are gone",
             ),
         ],
     },
@@ -211,7 +211,7 @@ pub const METRICS: &[MetricGroup] = &[
             counter(
                 "lockkeeper_frontend_calls_detached_total",
                 &[],
-                "calls that went on after their client disconnected",
+                "calls that continued after their client disconnected",
             ),
             counter("lockkeeper_frontend_resumed_streams_total", &[], "streams resumed by `Last-Event-ID`"),
             counter(
@@ -223,8 +223,8 @@ pub const METRICS: &[MetricGroup] = &[
             counter(
                 "lockkeeper_frontend_notifications_dropped_total",
                 &[],
-                "notifications of servers that their request did not ask for, or that its client does not read since it accepts \
-                 JSON alone, and of clients beyond `calls_per_user`",
+                "notifications of servers that their request did not ask for, or that its client cannot read since it \
+                 accepts only JSON; and notifications of clients beyond `calls_per_user`",
             ),
             counter(
                 "lockkeeper_frontend_rounds_total",
@@ -234,21 +234,21 @@ pub const METRICS: &[MetricGroup] = &[
             counter(
                 "lockkeeper_frontend_questions_refused_total",
                 &[],
-                "requests of servers that the client could not be asked",
+                "server requests that the client could not get",
             ),
             counter(
                 "lockkeeper_frontend_questions_expired_total",
                 &[],
-                "requests of servers that were not answered in time",
+                "server requests that the client did not answer in time",
             ),
-            counter("lockkeeper_frontend_stray_answers_total", &[], "answers of clients to nothing that is open"),
-            counter("lockkeeper_frontend_stray_progress_total", &[], "progress of clients with nothing that is open"),
+            counter("lockkeeper_frontend_stray_answers_total", &[], "client answers without a matching request"),
+            counter("lockkeeper_frontend_stray_progress_total", &[], "client progress without a matching request"),
             counter(
                 "lockkeeper_frontend_ambiguous_cancels_total",
                 &[],
                 "cancellations that named several running calls and cancelled none",
             ),
-            counter("lockkeeper_progress_dropped_total", &[], "progress of clients that a server did not take in time"),
+            counter("lockkeeper_progress_dropped_total", &[], "client progress that a server did not read in time"),
         ],
     },
     MetricGroup {
@@ -260,7 +260,7 @@ pub const METRICS: &[MetricGroup] = &[
                 "memory of waiting data, by kind of holder: bodies, messages, unread streams, cached lists",
             ),
             gauge("lockkeeper_memory_budget_bytes", &[], "`limits.memory`"),
-            counter("lockkeeper_memory_refused_total", &[], "messages, bodies and calls for which there was no room"),
+            counter("lockkeeper_memory_refused_total", &[], "messages, bodies and calls refused for lack of memory"),
             counter(
                 "lockkeeper_memory_reclaimed_total",
                 &[fixed("what", &["replay", "lists", "notifications", "streams", "calls"])],
@@ -298,7 +298,7 @@ pub const METRICS: &[MetricGroup] = &[
             gauge(
                 "lockkeeper_server_protection",
                 &[SERVER, fixed("protection", &["processes", "data_folder", "no_new_privileges"])],
-                "1 if the [protection](isolation.md#programs) holds for the program started last, else 0",
+                "1 if the protection holds for the program started last, else 0",
             ),
             counter(
                 "lockkeeper_server_starts_total",
@@ -335,7 +335,7 @@ pub const METRICS: &[MetricGroup] = &[
             counter(
                 "lockkeeper_gateway_notifications_dropped_total",
                 &[],
-                "notifications dropped before a listen was acknowledged, and those of clients that no server gets",
+                "notifications dropped before a listen was acknowledged, and client notifications that no server gets",
             ),
             counter(
                 "lockkeeper_gateway_task_messages_dropped_total",
@@ -345,7 +345,7 @@ pub const METRICS: &[MetricGroup] = &[
             counter(
                 "lockkeeper_gateway_task_searches_limited_total",
                 &[],
-                "searches for the owners of tasks that were not made, since a caller guessed too often",
+                "searches for task owners that were not made, because a caller guessed too often",
             ),
             counter(
                 "lockkeeper_untranslatable_total",
@@ -364,21 +364,21 @@ pub const METRICS: &[MetricGroup] = &[
                 &[SERVER],
                 "requests of servers of 2026-07-28, which may send none",
             ),
-            counter("lockkeeper_server_stray_answers_total", &[], "answers of servers to nothing that is open"),
+            counter("lockkeeper_server_stray_answers_total", &[], "server answers without a matching request"),
             counter(
                 "lockkeeper_server_answers_dropped_total",
                 &[],
-                "answers and cancellations that a server did not take in time",
+                "answers and cancellations that a server did not read in time",
             ),
             counter(
                 "lockkeeper_server_requests_closed_total",
                 &[],
-                "requests of servers closed because other calls waited for the process",
+                "server requests closed because other calls waited for the process",
             ),
             counter(
                 "lockkeeper_server_tasks_forgotten_total",
                 &[],
-                "cached states of tasks that an owner's newer ones displaced",
+                "cached task states displaced by newer ones of the same owner",
             ),
         ],
     },
