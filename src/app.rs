@@ -88,7 +88,6 @@ use crate::{
     support::{Clock, Latch, SealingKey, Secret},
     telemetry::Telemetry,
     upstream::Upstream,
-    vault::Vault,
     web::{self, StatusSource},
 };
 
@@ -176,7 +175,7 @@ impl App {
             bound,
             control: &control,
             known: ServerRecords::load(&storage, &config.backends).await,
-            kept_lists: kept_lists(&storage, &master, &world),
+            kept_lists: KeptLists::sealed(&storage, &master, &world),
             storage,
             oauth,
             upstream,
@@ -349,13 +348,6 @@ async fn state_key(master: &SealingKey, storage: &Storage, world: &World) -> any
     let key = master_key::stored_secret(master, storage, "request state", &*world.random).await?;
     let key = key.as_slice().try_into().context("the key of request states in the database is broken")?;
     Ok(SealingKey::new(key))
-}
-
-/// Lists of servers in the store, those of users sealed.
-fn kept_lists(storage: &Storage, master: &SealingKey, world: &World) -> Arc<KeptLists> {
-    let (clock, random) = (Arc::clone(&world.clock), Arc::clone(&world.random));
-    let vault = Vault::new(storage.clone(), master.clone(), Arc::clone(&clock), random);
-    KeptLists::new(storage.clone(), Some(vault), clock)
 }
 
 /// Reports once to the operator which keys share a user since the time when that was the default.

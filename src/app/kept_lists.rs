@@ -8,12 +8,13 @@ use parking_lot::Mutex;
 use tokio::{sync::Notify, time::timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::call_path::World;
 use crate::{
     gateway::{ListPlace, ListStore},
     mcp::{Payload, Revision},
     model::BackendId,
     storage::{ServerListKey, ServerListRow, Storage},
-    support::{Clock, Digest},
+    support::{Clock, Digest, SealingKey},
     vault::{Vault, VaultError, VaultOwner, VaultPlace},
 };
 
@@ -42,6 +43,13 @@ impl KeptLists {
     /// The lists in this store.
     pub(super) fn new(storage: Storage, vault: Option<Vault>, clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self { storage, vault, clock, waiting: Mutex::default(), news: Notify::new() })
+    }
+
+    /// The lists in this store; those of users are sealed under their keys.
+    pub(super) fn sealed(storage: &Storage, master: &SealingKey, world: &World) -> Arc<Self> {
+        let (clock, random) = (Arc::clone(&world.clock), Arc::clone(&world.random));
+        let vault = Vault::new(storage.clone(), master.clone(), Arc::clone(&clock), random);
+        Self::new(storage.clone(), Some(vault), clock)
     }
 
     /// Writes what is to be kept until `end`, and then the rest.

@@ -117,11 +117,7 @@ pub const METRICS: &[MetricGroup] = &[
             ),
             counter("lockkeeper_accept_errors_total", &[], "accepts that failed, for example for lack of open files"),
             counter("lockkeeper_panics_total", &[], "handlers that panicked: a bug, please report it"),
-            counter(
-                "lockkeeper_log_lines_dropped_total",
-                &[],
-                "log lines dropped because their reader was too slow",
-            ),
+            counter("lockkeeper_log_lines_dropped_total", &[], "log lines dropped because their reader was too slow"),
         ],
     },
     MetricGroup {
@@ -145,11 +141,7 @@ pub const METRICS: &[MetricGroup] = &[
                 &[],
                 "connections to the replicas' port without a replica's key",
             ),
-            counter(
-                "lockkeeper_sessions_succeeded_total",
-                &[],
-                "sessions taken over from replicas that are gone",
-            ),
+            counter("lockkeeper_sessions_succeeded_total", &[], "sessions taken over from replicas that are gone"),
         ],
     },
     MetricGroup {
