@@ -24,18 +24,26 @@ use crate::{
 
 /// A channel with an open session.
 pub(crate) enum Channel {
-    /// Standard input and output of a child.
-    Pipes { input: ChildStdin, output: BufReader<ChildStdout>, child: Box<Child> },
-    /// One socket.
+    /// Standard input and output of a child process.
+    Pipes {
+        input: ChildStdin,
+        output: BufReader<ChildStdout>,
+        child: Box<Child>,
+    },
     WebSocket(Box<WebSocketStream<TcpStream>>),
-    /// A stream of events, and a connection for posts.
-    Sse { posts: Connection, endpoint: Endpoint, events: BoxStream<'static, Result<Bytes>>, rest: Vec<u8> },
+    /// An event stream, and a connection for posts.
+    Sse {
+        posts: Connection,
+        endpoint: Endpoint,
+        events: BoxStream<'static, Result<Bytes>>,
+        rest: Vec<u8>,
+    },
 }
 
 // === impl Channel ===
 
 impl Channel {
-    /// Starts a program that speaks on its pipes.
+    /// Starts a program that communicates over its pipes.
     pub(crate) fn pipes(command: &mut Command) -> Result<Self> {
         use std::process::Stdio;
         let mut child =
@@ -69,14 +77,13 @@ impl Channel {
         Ok(channel)
     }
 
-    /// Makes the handshake.
     pub(crate) async fn greet(&mut self) -> Result<()> {
         self.send(HELLO.to_owned()).await?;
         self.next().await?;
         self.send(INITIALIZED.to_owned()).await
     }
 
-    /// The process, where the channel is one.
+    /// The process, if the channel has one.
     pub(crate) fn process(&self) -> Option<u32> {
         match self {
             Self::Pipes { child, .. } => child.id(),
@@ -84,7 +91,7 @@ impl Channel {
         }
     }
 
-    /// Calls for `length`, `at_once` of them under way at any time.
+    /// Makes calls for `length`, `at_once` of them at any time.
     pub(crate) async fn load(&mut self, tool: &str, at_once: usize, length: Duration) -> Result<Vec<Duration>> {
         let end = Instant::now() + length;
         let (mut latencies, mut under_way, mut id) = (Vec::new(), HashMap::new(), 0_usize);
