@@ -53,7 +53,6 @@ impl Channel {
         Ok(Self::Pipes { input, output, child: Box::new(child) })
     }
 
-    /// Connects to a WebSocket.
     pub(crate) async fn websocket(port: u16, path: &str, key: &str) -> Result<Self> {
         let mut request = format!("ws://127.0.0.1:{port}{path}").into_client_request()?;
         request.headers_mut().insert("sec-websocket-protocol", HeaderValue::from_static("mcp"));
@@ -63,7 +62,6 @@ impl Channel {
         Ok(Self::WebSocket(Box::new(client_async(request, stream).await?.0)))
     }
 
-    /// Opens an event stream.
     pub(crate) async fn sse(port: u16, path: &str, key: &str) -> Result<Self> {
         let mut endpoint = Endpoint::new(port, path, Some(key))?;
         let response = Connection::open(port).await?.into_stream(&endpoint, Method::GET).await?;

@@ -43,7 +43,6 @@ async fn connect(port: u16) -> Result<TcpStream> {
 // === impl Connection ===
 
 impl Connection {
-    /// A plain HTTP connection.
     pub(crate) async fn open(port: u16) -> Result<Self> {
         Self::on(connect(port).await?).await
     }
@@ -124,7 +123,6 @@ impl Endpoint {
         Ok(Self { port, path: path.to_owned(), headers, tls: None })
     }
 
-    /// The endpoint over TLS.
     pub(crate) fn over(self, tls: TlsConnector) -> Self {
         Self { tls: Some(tls), ..self }
     }

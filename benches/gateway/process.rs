@@ -33,7 +33,6 @@ pub(crate) struct Gateway {
     pub(crate) port: u16,
 }
 
-/// A free loopback port.
 pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

@@ -46,7 +46,6 @@ struct Upstream {
     server: Arc<OnceCell<Server>>,
 }
 
-/// A running server.
 struct Server {
     input: tokio::sync::Mutex<ChildStdin>,
     waiting: Arc<Waiting>,

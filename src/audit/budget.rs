@@ -18,7 +18,6 @@ const FORGOTTEN_EVERY: Duration = Duration::from_secs(1);
 /// Interval between rows that count events without a row of their own.
 const SUMMARY_EVERY: Duration = Duration::from_mins(10);
 
-/// Cost of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cost {
     Row,

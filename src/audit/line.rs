@@ -94,7 +94,6 @@ impl AuditLine {
         }
     }
 
-    /// The row for it.
     pub(super) fn row(&self, at: Timestamp, request: Option<&str>) -> AuditRow {
         let member = |(name, value): &(&'static str, String)| ((*name).to_owned(), Value::from(value.as_str()));
         let fields: Map<String, Value> = self.fields.iter().map(member).collect();

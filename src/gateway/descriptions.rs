@@ -17,7 +17,6 @@ use crate::{
     },
 };
 
-/// Maximum number of descriptions.
 const MAX_DESCRIPTIONS: usize = 1_024;
 
 pub(crate) struct Descriptions {

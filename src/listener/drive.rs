@@ -67,7 +67,6 @@ pub(super) struct Service<S> {
     pub(super) foreign: Arc<ForeignProtocols>,
 }
 
-/// End of hyper's connection.
 enum DriveEnd {
     Done(hyper::Result<()>),
     /// A decision of the driver.

@@ -11,7 +11,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{admission::Admitted, connection::Connection};
 
-/// An observed stream.
 #[derive(Debug)]
 pub(super) struct Observed<T> {
     stream: T,

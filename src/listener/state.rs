@@ -1,6 +1,5 @@
 //! The state of one connection in one word: a request changes it with one atomic operation.
 
-/// State of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionState {
     /// There is no connection in this slot.

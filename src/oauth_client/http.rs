@@ -67,7 +67,6 @@ pub(super) enum DocumentAnswer {
     Down(String),
 }
 
-/// Failure of a request.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct HttpError(String);

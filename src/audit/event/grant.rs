@@ -65,7 +65,6 @@ pub enum Revoker {
     Operator,
     /// A person, with this key.
     Holder(KeyId),
-    /// The client.
     Client(ClientId),
     /// The OpenID provider with this issuer, which reported a logout or ended a login.
     Provider(String),

@@ -162,7 +162,6 @@ impl Player {
         self.answer(&id).await
     }
 
-    /// Starts a scripted call.
     pub(crate) async fn script(&mut self, steps: Value) -> Value {
         self.send("tools/call", script(&steps)).await
     }
@@ -195,7 +194,6 @@ impl Player {
         self.find(method, |message| message["method"] == method).await
     }
 
-    /// Answers a server request.
     pub(crate) async fn reply(&mut self, question: &Value, answer: Value) {
         if self.is_stateless() {
             return self.reply_alone(question, answer);

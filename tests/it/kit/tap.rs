@@ -2,14 +2,12 @@
 
 use reqwest::{Response, StatusCode};
 
-/// A response being read.
 pub(crate) struct Tap {
     response: Response,
     text: String,
     form: Form,
 }
 
-/// Form of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Json,
