@@ -73,8 +73,8 @@ impl Gateway {
         gateway
     }
 
-    /// Replaces the backends and their groups. Cached lists of a backend are kept if its server and its rules for tools stay; running calls continue;
-    /// listening clients get list change notifications.
+    /// Replaces the backends and their groups. A backend keeps its cached lists if its server and its rules for tools stay
+    /// the same. Running calls continue, and listening clients get list change notifications.
     pub fn replace(&self, backends: Vec<ConfiguredBackend>, groups: &Groups) {
         for new in self.shared.replace(backends, groups) {
             self.shared.deps.tracker.spawn(watch::watch(new));
