@@ -1,5 +1,5 @@
-//! What it costs to carry one message from version to version: time and allocations, by size, and for the path on which
-//! nothing has to be changed. Run by `cargo bench --bench translate`.
+//! The cost of carrying one message from version to version: time and allocations, by size, and for the path without
+//! changes. Run with `cargo bench --bench translate`.
 
 use bytes::Bytes;
 use divan::{AllocProfiler, Bencher, counter::BytesCount};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 #[global_allocator]
 static ALLOCATIONS: AllocProfiler = AllocProfiler::system();
 
-/// The sizes of messages, in bytes of the text that they carry.
+/// Message sizes, in bytes of the text inside.
 const SIZES: [usize; 3] = [1_000, 64_000, 1_000_000];
 
 fn main() {
@@ -26,13 +26,13 @@ fn same_version(bencher: Bencher<'_, '_>, size: usize) {
     cross(bencher, &Method::ToolsCall, Kind::Result, (V2025_11_25, V2025_11_25), &text(size));
 }
 
-/// The versions differ, and nothing in the message does.
+/// The versions differ, but nothing in the message does.
 #[divan::bench(args = SIZES)]
 fn nothing_to_change(bencher: Bencher<'_, '_>, size: usize) {
     cross(bencher, &Method::ToolsCall, Kind::Result, (V2025_11_25, V2024_11_05), &text(size));
 }
 
-/// Resource links and structured content for a client that knows neither.
+/// Resource links and structured content for a client that supports neither.
 #[divan::bench(args = SIZES)]
 fn result_lowered(bencher: Bencher<'_, '_>, size: usize) {
     let links: Vec<Value> = (0..size / 100)
@@ -42,7 +42,7 @@ fn result_lowered(bencher: Bencher<'_, '_>, size: usize) {
     cross(bencher, &Method::ToolsCall, Kind::Result, (V2025_11_25, V2024_11_05), &result);
 }
 
-/// A list of tools of the newest version for a client of the oldest.
+/// A tool list of the newest version for a client of the oldest.
 #[divan::bench(args = SIZES)]
 fn tools_lowered(bencher: Bencher<'_, '_>, size: usize) {
     let tool = json!({
@@ -55,7 +55,7 @@ fn tools_lowered(bencher: Bencher<'_, '_>, size: usize) {
     cross(bencher, &Method::ToolsList, Kind::Result, (V2026_07_28, V2024_11_05), &list);
 }
 
-/// A call of an old client for a server of the newest version.
+/// A call from an old client to a server of the newest version.
 #[divan::bench(args = SIZES)]
 fn request_raised(bencher: Bencher<'_, '_>, size: usize) {
     let call = json!({ "name": "t", "arguments": { "text": "x".repeat(size) }, "_meta": { "progressToken": 1 } });

@@ -1,7 +1,7 @@
-//! The audit trail (`OA-141`): what people, clients and the operator did, and what was refused. Knows nothing of HTTP.
+//! The audit trail (`OA-141`): what people, clients and the operator did, and what was refused.
 //!
-//! The one place that writes lines with the target `audit` and the rows of the table. Rows are written in batches, off
-//! the path of calls; what a person or a stranger can cause is bounded, and the rest counted.
+//! The only place that writes log lines with the target `audit` and rows of the table. Rows are written in batches, off
+//! the call path. The number of rows that a person or a stranger can cause is limited, and the rest is counted.
 
 mod budget;
 mod event;
@@ -29,9 +29,9 @@ use crate::{
     support::{Clock, log_context},
 };
 
-/// Maximum number of rows that wait to be written; further ones are counted.
+/// Maximum number of rows waiting to be written; further ones are counted.
 const MAX_WAITING: usize = 10_000;
-/// Rows that one transaction adds.
+/// Maximum number of rows added by one transaction.
 const WRITTEN_AT_ONCE: usize = 500;
 /// Maximum number of rows in the table; the oldest are deleted first.
 const MAX_ROWS: u64 = 1_000_000;
@@ -43,7 +43,7 @@ pub struct Audit(Arc<Trail>);
 struct Trail {
     storage: Storage,
     clock: Arc<dyn Clock>,
-    /// The user of the operating system who runs a command, whose doing every event is.
+    /// The operating system user who runs a command, recorded as the author of all its events.
     operator: Option<String>,
     state: Mutex<TrailState>,
 }
@@ -51,15 +51,15 @@ struct Trail {
 #[derive(Default)]
 struct TrailState {
     waiting: VecDeque<AuditRow>,
-    /// The number of rows that are being written; they count as waiting.
+    /// Number of rows being written; they count as waiting.
     taken: usize,
     budgets: Budgets,
-    /// Events without a row of their own, by name, since they were counted last.
+    /// Number of events without a row of their own, by name, since the last summary.
     counted: HashMap<&'static str, i64>,
 }
 
-/// Rows that are being written. What is left of them when it is dropped waits again, before all others: one that is cut short
-/// may have written them, and a row that is there twice is better than none.
+/// Rows being written. If it is dropped, the remaining rows go back to the front of the queue. An interrupted write may
+/// have stored them, but storing a row twice is better than losing it.
 struct TakenRows<'a> {
     state: &'a Mutex<TrailState>,
     rows: Vec<AuditRow>,
@@ -73,12 +73,13 @@ impl Audit {
         Self::of_command(storage, clock, None)
     }
 
-    /// The same for a command that this user of the operating system runs.
+    /// The same for a command run by this operating system user.
     pub fn of_command(storage: Storage, clock: Arc<dyn Clock>, operator: Option<String>) -> Self {
         Self(Arc::new(Trail { storage, clock, operator, state: Mutex::default() }))
     }
 
-    /// Records an event: a line in the log at once, and a row with the next [`Audit::write`]; or counts it, in both.
+    /// Records an event: as a line in the log at once, and as a row with the next [`Audit::write`]; or counts it, in
+    /// both.
     pub fn record(&self, event: impl Into<AuditEvent>) {
         let line = event.into().line();
         let line = self.0.operator.iter().fold(line, AuditLine::by_operator);
@@ -101,7 +102,7 @@ impl Audit {
         Cost::Row
     }
 
-    /// Writes the rows that wait, and from time to time one row and one line for each kind of event that was counted.
+    /// Writes the waiting rows, and from time to time one row and one line for each kind of counted event.
     pub async fn write(&self) -> Result<(), StorageError> {
         self.count_up();
         while let Some(taken) = self.take() {
@@ -110,7 +111,7 @@ impl Audit {
         Ok(())
     }
 
-    /// Adds a row and a line for what was counted, if that is due.
+    /// Adds a row and a line for the counted events, if that is due.
     fn count_up(&self) {
         let now = self.0.clock.now();
         let counted = {
@@ -132,12 +133,12 @@ impl Audit {
         (!rows.is_empty()).then_some(TakenRows { state: &self.0.state, rows })
     }
 
-    /// Deletes the rows that are older than `retention`, and the oldest if there are too many.
+    /// Deletes rows older than `retention`, and the oldest ones if there are too many.
     pub async fn purge(&self, retention: Duration) -> Result<(), StorageError> {
         self.0.storage.for_purges().audit().purge(self.0.clock.now() - retention, MAX_ROWS).await
     }
 
-    /// The rows that this search finds, oldest first.
+    /// The rows that match this search, oldest first.
     pub async fn find(&self, search: &AuditSearch) -> Result<Vec<StoredAuditRow>, StorageError> {
         self.0.storage.audit().find(search).await
     }

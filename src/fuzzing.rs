@@ -1,5 +1,5 @@
-//! A door for the fuzz targets below `fuzz/`, which `tests/it/fuzz.rs` replays: they call parsers and transformers that
-//! nobody else calls from outside. Not an interface, and without logic of its own.
+//! Entry points for the fuzz targets in `fuzz/`, replayed by `tests/it/fuzz.rs`: parsers and transformers that are
+//! otherwise called only from inside. Not an interface, and without logic of its own.
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
@@ -40,27 +40,27 @@ pub fn checked_members(text: &str) -> Option<Vec<(&str, &str)>> {
     check(text, |name, value| members.push((name, value))).then_some(members)
 }
 
-/// True if the text is valid JSON. Keeps nothing.
+/// True if the text is valid JSON. Stores nothing.
 pub fn is_json(text: &str) -> bool {
     check(text, |_, _| {})
 }
 
-/// The name that is written so, with its quotes.
+/// The name written like this, in quotes.
 pub fn name_of(written: &str) -> String {
     json::name_of(written).into_owned()
 }
 
-/// True if the name that is written so, with its quotes, is `name`.
+/// True if the name written like this, in quotes, is `name`.
 pub fn is_named(written: &str, name: &str) -> bool {
     json::is_named(written, name)
 }
 
-/// True if a member of the parameters that the gateway decides on can be read in two ways.
+/// True if a parameter that the gateway acts on can be read in two ways.
 pub fn is_ambiguous(method: &Method, params: &Payload) -> bool {
     control::is_ambiguous(method, params)
 }
 
-/// A result or a notification of the server `server` at the merged endpoint, whose requests name it if `names_server`.
+/// A result or notification of `server` at the merged endpoint. Its requests name the server if `names_server`.
 pub fn shown_merged(server: &str, names_server: bool, method: Method, payload: Payload, is_result: bool) -> Payload {
     let Ok(backend) = BackendId::parse(server) else { return payload };
     let rewriter = Rewriter { backend, names_server };
@@ -73,7 +73,7 @@ pub fn shown_merged(server: &str, names_server: bool, method: Method, payload: P
     }
 }
 
-/// Questions that end a call, at the merged endpoint.
+/// Server requests that end a call, at the merged endpoint.
 pub fn questions_merged(server: &str, payload: Payload) -> Payload {
     let Ok(backend) = BackendId::parse(server) else { return payload };
     let rewriter = Rewriter { backend, names_server: true };
@@ -93,18 +93,17 @@ pub fn round(ended: &Payload) -> Result<usize, &'static str> {
     Round::read(ended).map(|round| round.entries.len())
 }
 
-/// The bytes of a WebSocket, judged as they come.
+/// The bytes on a WebSocket, examined as they arrive.
 #[derive(Debug)]
 pub struct WebSocketBytes(FrameReader);
 
-/// What they contained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FramesSeen {
-    /// Control frames that began.
+    /// Number of control frames begun.
     pub control: u32,
-    /// True if one of them is a ping.
+    /// True if a control frame is a ping.
     pub ping: bool,
-    /// Bytes of messages.
+    /// Number of message bytes.
     pub data: usize,
     /// True if a message ended.
     pub ended: bool,
@@ -116,24 +115,23 @@ impl WebSocketBytes {
         Self(FrameReader::upgraded())
     }
 
-    /// A connection on which the response to the upgrade comes first.
+    /// A connection that still waits for the response to the upgrade.
     pub const fn upgrading() -> Self {
         Self(FrameReader::upgrading())
     }
 
-    /// Reads further bytes.
     pub fn feed(&mut self, bytes: &[u8]) -> FramesSeen {
         let Seen { control, ping, data, ended } = self.0.feed(bytes);
         FramesSeen { control, ping, data, ended }
     }
 
-    /// True within a message or a frame.
+    /// True inside a message or a frame.
     pub const fn is_unfinished(&self) -> bool {
         self.0.is_unfinished()
     }
 }
 
-/// The HTTP client toward servers.
+/// The HTTP client for connections to servers.
 #[derive(Clone)]
 pub struct HttpClient(Client);
 
@@ -143,8 +141,8 @@ impl HttpClient {
         Client::new(&BTreeMap::new()).ok().map(Self)
     }
 
-    /// Sends a request, and reads a response of at most `most` bytes. The outer error is that of the head, the inner one that
-    /// of the body.
+    /// Sends a request, and reads a response of at most `most` bytes. The outer error concerns the head, the inner one
+    /// the body.
     pub async fn send(
         &self,
         request: Request<Full<Bytes>>,
@@ -161,12 +159,12 @@ pub fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> I
     client_ip::behind(peer, headers, trusted)
 }
 
-/// The content of the cookies of a login.
+/// The content of the login cookies.
 pub fn login_cookie(headers: &HeaderMap, public_url: &Url, state: &str) -> String {
     LoginCookies::read(headers, &WebSettings::new(public_url.clone())).content(state)
 }
 
-/// The headers that set them.
+/// The headers that set these cookies.
 pub fn set_login_cookie(
     headers: &HeaderMap,
     public_url: &Url,
@@ -175,7 +173,7 @@ pub fn set_login_cookie(
     LoginCookies::read(headers, &WebSettings::new(public_url.clone())).set(state, content)
 }
 
-/// The client that a metadata document describes.
+/// The client described by a metadata document.
 pub fn client_document(url: &Url, body: &[u8], schemes: &[String]) -> Result<OAuthClient, String> {
     Ok(ClientDocument::parse(url, body, schemes)?.client(Timestamp::from_seconds(0)))
 }
@@ -186,12 +184,12 @@ pub fn token_head(token: &str, accepted: &[Algorithm]) -> Option<(Algorithm, Opt
     Some((algorithm, key_id, kind))
 }
 
-/// The issuer that a token names.
+/// The issuer named in a token.
 pub fn token_issuer(token: &str) -> Option<String> {
     claimed_issuer(token)
 }
 
-/// The client that an assertion names, and the id of its key.
+/// The client named in an assertion, and the id of its key.
 pub fn client_assertion(text: &str) -> Result<(String, Option<String>), &'static str> {
     ClientAssertion::parse(text).map(|read| (read.client, read.kid))
 }
@@ -216,20 +214,20 @@ impl ListCursors {
     }
 }
 
-/// States that clients of 2026-07-28 carry.
+/// States carried by 2026-07-28 clients.
 pub struct RequestStates(Sealer);
 
 /// A state before sealing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CarriedState {
-    /// A call that waits: its process, and its id there.
+    /// A suspended call: its process, and its id there.
     Waiting([u8; 8], [u8; 16]),
     /// The text of a server's own state, and the server.
     OfServer(String, Option<BackendId>),
 }
 
 impl RequestStates {
-    /// States of the replica `replica` that last for `lifetime`.
+    /// States of the replica `replica`, valid for `lifetime`.
     pub fn new(
         key: [u8; 32],
         replica: i64,

@@ -1,8 +1,8 @@
-//! One server made of many (`translation` section 5): policy, routing, merging. Knows nothing of transports and sessions.
+//! One server made of many (`translation` section 5): policy, routing, merging.
 //!
 //! Each call goes to exactly one backend, under the backend's own names; results and events get the gateway's names.
-//! Lists are served from a catalog in memory, so that no backend delays another. Every byte that is no name and no URI
-//! stays unchanged.
+//! Lists are served from a catalog in memory, so that no backend delays another. All bytes except names and URIs stay
+//! unchanged.
 //!
 //! The current backends are one immutable set behind an atomic pointer: a call takes no lock, and [`Gateway::replace`]
 //! installs another set while calls run.
@@ -47,13 +47,12 @@ use crate::{
     },
 };
 
-/// The warning about a server whose lists are older than the process.
+/// The warning about a server whose lists come from an earlier process.
 const REMEMBERED: &str = "clients are shown its lists of an earlier run of the gateway until it answers";
 
 /// Maximum number of omitted entries in the status of one backend.
 const MAX_LEFT_OUT: usize = 100;
 
-/// A server made of servers.
 pub struct Gateway {
     shared: Arc<GatewayState>,
 }
@@ -61,8 +60,8 @@ pub struct Gateway {
 // === impl Gateway ===
 
 impl Gateway {
-    /// Creates a gateway for these backends, in this order, and their groups, and starts to list them on tasks of the tracker; requires a
-    /// tokio runtime.
+    /// Creates a gateway for these backends, in this order, and their groups, and starts listing them in tasks of the
+    /// tracker. Requires a tokio runtime.
     pub fn new(
         backends: Vec<ConfiguredBackend>,
         groups: &Groups,
@@ -74,8 +73,8 @@ impl Gateway {
         gateway
     }
 
-    /// Replaces the backends and their groups. Cached lists of a backend are kept if its server and its rules for tools stay; running calls continue;
-    /// listening clients get list change notifications.
+    /// Replaces the backends and their groups. A backend keeps its cached lists if its server and its rules for tools stay
+    /// the same. Running calls continue, and listening clients get list change notifications.
     pub fn replace(&self, backends: Vec<ConfiguredBackend>, groups: &Groups) {
         for new in self.shared.replace(backends, groups) {
             self.shared.deps.tracker.spawn(watch::watch(new));
@@ -97,7 +96,7 @@ impl Gateway {
         self.shared.backends.load().group_ids()
     }
 
-    /// One backend with its own names, or the group of this name; `None` if there is neither.
+    /// One backend with its own names, or the group with this name; `None` if there is neither.
     pub fn single(&self, id: &BackendId) -> Option<Arc<dyn Server>> {
         let target = Target::Backend(id.clone());
         let is_there = self.shared.backends.load().has(id);
@@ -116,7 +115,7 @@ impl Gateway {
         }
     }
 
-    /// The reason why a backend lists no tools for the gateway itself; `None` if it does, or was not asked yet.
+    /// Reason why a backend lists no tools for the gateway itself; `None` if it does, or was not asked yet.
     pub fn no_tools(&self, id: &BackendId) -> Option<EmptyList> {
         let backends = self.shared.backends.load();
         let entry = backends.find(id.as_str())?;
@@ -129,19 +128,19 @@ impl Gateway {
         }
     }
 
-    /// True if every list of every backend is there, or could not be fetched.
+    /// True if every list of every backend is present, or could not be fetched.
     pub fn is_listed(&self) -> bool {
         self.shared.backends.load().entries.iter().all(|entry| entry.catalog.is_listed())
     }
 
-    /// Asks a backend that starts at this replica what it offers.
+    /// Asks a backend that starts at this replica for its lists.
     pub fn moved_here(&self, id: &BackendId) {
         if let Some(entry) = self.shared.backends.load().find(id.as_str()) {
             entry.catalog.ask_again();
         }
     }
 
-    /// Sentences for the operator: about results that break their schema, and about lists of an earlier run.
+    /// Sentences for the operator about results that violate their schema, and about lists of an earlier process.
     pub fn warnings(&self, id: &BackendId) -> Vec<String> {
         let backends = self.shared.backends.load();
         let Some(entry) = backends.find(id.as_str()) else { return Vec::new() };
@@ -152,7 +151,7 @@ impl Gateway {
         warnings
     }
 
-    /// List entries that clients are not shown, or only at the backend's own endpoint, with the reasons; at most 100.
+    /// List entries hidden from clients, or shown only at the backend's own endpoint, with the reasons; at most 100.
     pub fn left_out(&self, id: &BackendId) -> Vec<OmittedEntry> {
         let backends = self.shared.backends.load();
         let Some(entry) = backends.find(id.as_str()) else { return Vec::new() };
@@ -172,7 +171,7 @@ impl Gateway {
         }
     }
 
-    /// Drops the lists of a user who is gone.
+    /// Drops the lists of a deleted user.
     pub fn user_gone(&self, user: &UserId) {
         for entry in &self.shared.backends.load().entries {
             entry.catalog.forget_user(user);

@@ -1,7 +1,7 @@
 //! Lockkeeper: an OAuth-protected gateway for the Model Context Protocol.
 //!
-//! Like the keeper of a canal lock it keeps the gate (nobody passes without a grant) and carries every boat between
-//! levels: any MCP client, of any protocol version and transport, reaches any MCP server.
+//! Like the keeper of a canal lock it keeps the gate (no entry without a grant) and carries every boat between levels:
+//! any MCP client, of any protocol version and transport, reaches any MCP server.
 //!
 //! # The map
 //!
@@ -10,9 +10,9 @@
 //! | [`support`], [`model`] | time, randomness, secrets; who and what, as plain values |
 //! | [`mcp`] | the protocol: messages, versions, and the one interface [`mcp::Server`] |
 //! | [`wire`] | bytes to messages and back |
-//! | [`fetch`] | requests to URLs that strangers choose |
+//! | [`fetch`] | requests to URLs chosen by strangers |
 //! | [`crossing`] | decorators that only a client and a server of different eras need |
-//! | [`layers`] | what a server can have around it: bounds, checks, heartbeats, owners of its tasks |
+//! | [`layers`] | layers around a server: limits, checks, heartbeats, ownership of its tasks |
 //! | [`gateway`] | a server made of many servers: policy, routing, merging |
 //! | [`backend`] | the servers behind the gateway |
 //! | [`frontend`] | the clients in front of it |
@@ -22,11 +22,11 @@
 //! | [`doctor`] | what the well-known clients require of a deployment |
 //! | [`openid`] | logs people in at OpenID providers |
 //! | [`web`], [`http`] | pages for people, and the guard around every route |
-//! | [`listener`] | the listening socket and its connections: bounds, timeouts, what is closed first |
-//! | [`replicas`] | several gateways on one database, each with what is in its memory |
+//! | [`listener`] | the listening socket and its connections: limits, timeouts, eviction |
+//! | [`replicas`] | several gateways on one database, each with its own memory |
 //! | [`vault`] | secrets of users at servers, sealed |
 //! | [`storage`] | the database, a file of SQLite or a PostgreSQL server; the only module that knows SQL |
-//! | [`fuzzing`] | a door for the fuzz targets below `fuzz/`, and for nobody else |
+//! | [`fuzzing`] | entry points for the fuzz targets in `fuzz/` |
 //! | [`config`], [`cli`], [`telemetry`], [`app`] | how it is set up, started, watched and put together |
 //!
 //! `docs/architecture.md` has the whole map, the path of a call and of a login, and the place of every kind of change.

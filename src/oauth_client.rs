@@ -1,9 +1,9 @@
-//! OAuth client of protected MCP servers (2025-11-25 and 2026-07-28, *Authorization*): finds the authorization server,
-//! registers, sends a person there by the browser, gets, refreshes and revokes tokens. Knows nothing of MCP messages.
+//! OAuth client for protected MCP servers (2025-11-25 and 2026-07-28, *Authorization*): finds the authorization server,
+//! registers, sends a person there in the browser, and gets, refreshes and revokes tokens.
 //!
-//! Two use it: `upstream`, for the users of a gateway, and `lockkeeper connect`, for one person. There, [`TokenProvider`]
-//! answers the requests of a [`crate::model::Bearer`]. A login belongs to a server's URL; all processes
-//! of a person share it by one file, and change it one at a time under a lock.
+//! Used by `upstream`, for the users of a gateway, and by `lockkeeper connect`, for one person. There,
+//! [`TokenProvider`] answers the requests of a [`crate::model::Bearer`]. A login belongs to a server's URL. All of a
+//! person's processes share it in one file, and change it one at a time, under a lock.
 
 mod authorization;
 mod authorization_request;

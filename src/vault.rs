@@ -1,8 +1,8 @@
-//! Secrets of users at servers behind the gateway, sealed under a key of each user (`UP-2`). Knows nothing of what they
-//! open, and of where the sealed form is stored.
+//! Users' secrets for servers behind the gateway, sealed under a key of each user (`UP-2`). The callers store the
+//! sealed form.
 //!
-//! A user's key (data key) is stored under the master key, so that a rotation of the master key seals the data keys again
-//! and nothing else. Each secret opens only in its place: the same user, backend, issuer and field.
+//! A user's key (data key) is stored under the master key, so rotating the master key reseals only the data keys. Each
+//! secret opens only in its place: the same user, backend, issuer and field.
 
 use std::{fmt, sync::Arc};
 
@@ -23,43 +23,39 @@ pub struct Vault {
     random: Arc<dyn Random>,
 }
 
-/// Owner of a secret, whose data key seals it.
+/// Owner of a secret, sealed with the owner's data key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VaultOwner<'a> {
-    /// A user.
     User(&'a UserId),
-    /// The gateway itself.
     Gateway,
 }
 
 /// Place of a secret.
 #[derive(Debug, Clone, Copy)]
 pub struct VaultPlace<'a> {
-    /// Its owner.
     pub owner: VaultOwner<'a>,
-    /// The backend that it is for; `None`: any.
+    /// The backend that may use it; `None`: any.
     pub backend: Option<&'a BackendId>,
-    /// The authorization server that it is for; empty: none.
+    /// The authorization server that it belongs to; empty: none.
     pub issuer: &'a str,
-    /// Its name among those of this owner, backend and issuer.
+    /// Its name, unique for this owner, backend and issuer.
     pub field: &'a str,
 }
 
 /// A secret cannot be sealed or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum VaultError {
-    /// The store failed.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// It was not sealed here, or under another master key.
+    /// It was not sealed here, or was sealed under another master key.
     #[error("a stored secret does not decrypt: {0}")]
     Sealed(#[from] NotSealedHere),
-    /// It is not in the form in which it was sealed.
+    /// Its content does not have the expected form.
     #[error("a stored secret has an unknown form")]
     Form,
 }
 
-/// The context in which the data key of `owner` is sealed.
+/// The context for sealing the data key of `owner`.
 pub fn data_key_context(owner: &str) -> String {
     format!("data-key|{owner}")
 }
@@ -72,7 +68,7 @@ impl Vault {
         Self { storage, master, clock, random }
     }
 
-    /// Seals a secret in its place; creates the owner's key if it is the first one.
+    /// Seals a secret in its place; creates the owner's key if there is none.
     ///
     /// # Errors
     ///

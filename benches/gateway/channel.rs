@@ -24,18 +24,26 @@ use crate::{
 
 /// A channel with an open session.
 pub(crate) enum Channel {
-    /// Standard input and output of a child.
-    Pipes { input: ChildStdin, output: BufReader<ChildStdout>, child: Box<Child> },
-    /// One socket.
+    /// Standard input and output of a child process.
+    Pipes {
+        input: ChildStdin,
+        output: BufReader<ChildStdout>,
+        child: Box<Child>,
+    },
     WebSocket(Box<WebSocketStream<TcpStream>>),
-    /// A stream of events, and a connection for posts.
-    Sse { posts: Connection, endpoint: Endpoint, events: BoxStream<'static, Result<Bytes>>, rest: Vec<u8> },
+    /// An event stream, and a connection for posts.
+    Sse {
+        posts: Connection,
+        endpoint: Endpoint,
+        events: BoxStream<'static, Result<Bytes>>,
+        rest: Vec<u8>,
+    },
 }
 
 // === impl Channel ===
 
 impl Channel {
-    /// Starts a program that speaks on its pipes.
+    /// Starts a program that communicates over its pipes.
     pub(crate) fn pipes(command: &mut Command) -> Result<Self> {
         use std::process::Stdio;
         let mut child =
@@ -45,7 +53,6 @@ impl Channel {
         Ok(Self::Pipes { input, output, child: Box::new(child) })
     }
 
-    /// Connects to a WebSocket.
     pub(crate) async fn websocket(port: u16, path: &str, key: &str) -> Result<Self> {
         let mut request = format!("ws://127.0.0.1:{port}{path}").into_client_request()?;
         request.headers_mut().insert("sec-websocket-protocol", HeaderValue::from_static("mcp"));
@@ -55,7 +62,6 @@ impl Channel {
         Ok(Self::WebSocket(Box::new(client_async(request, stream).await?.0)))
     }
 
-    /// Opens an event stream.
     pub(crate) async fn sse(port: u16, path: &str, key: &str) -> Result<Self> {
         let mut endpoint = Endpoint::new(port, path, Some(key))?;
         let response = Connection::open(port).await?.into_stream(&endpoint, Method::GET).await?;
@@ -69,14 +75,13 @@ impl Channel {
         Ok(channel)
     }
 
-    /// Makes the handshake.
     pub(crate) async fn greet(&mut self) -> Result<()> {
         self.send(HELLO.to_owned()).await?;
         self.next().await?;
         self.send(INITIALIZED.to_owned()).await
     }
 
-    /// The process, where the channel is one.
+    /// The process, if the channel has one.
     pub(crate) fn process(&self) -> Option<u32> {
         match self {
             Self::Pipes { child, .. } => child.id(),
@@ -84,7 +89,7 @@ impl Channel {
         }
     }
 
-    /// Calls for `length`, `at_once` of them under way at any time.
+    /// Makes calls for `length`, `at_once` of them at any time.
     pub(crate) async fn load(&mut self, tool: &str, at_once: usize, length: Duration) -> Result<Vec<Duration>> {
         let end = Instant::now() + length;
         let (mut latencies, mut under_way, mut id) = (Vec::new(), HashMap::new(), 0_usize);

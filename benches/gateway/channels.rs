@@ -28,7 +28,7 @@ use tokio::{
 
 use crate::peers::{Era, reply};
 
-/// The streams of HTTP+SSE, by session.
+/// The HTTP+SSE streams, by session.
 type Streams = Arc<Mutex<HashMap<usize, UnboundedSender<String>>>>;
 
 /// Serves HTTP+SSE and WebSocket until it is killed.

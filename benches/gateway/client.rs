@@ -1,4 +1,4 @@
-//! A client of one Streamable HTTP endpoint: connections that are kept, one session, and nothing that takes time.
+//! A client of one Streamable HTTP endpoint: persistent connections, one session, and nothing slow.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use bytes::Bytes;
@@ -19,13 +19,13 @@ use tokio_rustls::TlsConnector;
 pub(crate) const HELLO: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
 pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
-/// One kept connection, to be used by one request at a time.
+/// A persistent connection, used by one request at a time.
 pub(crate) struct Connection {
     sender: SendRequest<Full<Bytes>>,
     _driver: JoinSet<()>,
 }
 
-/// Where requests go and what they carry.
+/// The destination of requests, and their headers.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     pub(crate) port: u16,
@@ -43,7 +43,6 @@ async fn connect(port: u16) -> Result<TcpStream> {
 // === impl Connection ===
 
 impl Connection {
-    /// A connection of plain HTTP.
     pub(crate) async fn open(port: u16) -> Result<Self> {
         Self::on(connect(port).await?).await
     }
@@ -61,13 +60,13 @@ impl Connection {
         let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         let mut driver = JoinSet::new();
         driver.spawn(async move {
-            // An end of the connection is seen by the request that it cuts off.
+            // The request that a closed connection cuts off will report it.
             let _ = connection.await;
         });
         Ok(Self { sender, _driver: driver })
     }
 
-    /// One exchange, its body not yet read.
+    /// One exchange, with its body still unread.
     pub(crate) async fn send(
         &mut self,
         endpoint: &Endpoint,
@@ -82,7 +81,7 @@ impl Connection {
         Ok(self.sender.send_request(request).await?)
     }
 
-    /// The body of the answer to a request, as it comes; the connection lives as long as that.
+    /// The body of the answer to a request, as it arrives; the connection lives as long as the stream.
     pub(crate) async fn into_stream(
         mut self,
         endpoint: &Endpoint,
@@ -124,12 +123,11 @@ impl Endpoint {
         Ok(Self { port, path: path.to_owned(), headers, tls: None })
     }
 
-    /// The endpoint over TLS.
     pub(crate) fn over(self, tls: TlsConnector) -> Self {
         Self { tls: Some(tls), ..self }
     }
 
-    /// The endpoint for calls of one tool by a client of 2026-07-28, which needs no session.
+    /// The endpoint for calls of one tool by a 2026-07-28 client, which needs no session.
     pub(crate) fn modern(mut self, tool: &str) -> Result<Self> {
         self.headers.insert("mcp-protocol-version", HeaderValue::from_static("2026-07-28"));
         self.headers.insert("mcp-method", HeaderValue::from_static("tools/call"));
@@ -137,7 +135,7 @@ impl Endpoint {
         Ok(self)
     }
 
-    /// The endpoint with a new session: the handshake, after which every request carries the session.
+    /// The endpoint with a new session: performs the handshake; after that, every request carries the session.
     pub(crate) async fn with_session(&self, connection: &mut Connection) -> Result<Self> {
         let response = connection.send(self, Method::POST, HELLO.into()).await?;
         ensure!(response.status() == StatusCode::OK, "initialize: {}", response.status());
@@ -150,7 +148,6 @@ impl Endpoint {
         Ok(opened)
     }
 
-    /// Ends the session.
     pub(crate) async fn end(self, connection: &mut Connection) -> Result<()> {
         connection.send(&self, Method::DELETE, Bytes::new()).await?.into_body().collect().await?;
         Ok(())

@@ -1,13 +1,14 @@
 //! Instructions and allocations of one call, for each pair of client, transport and server, counted by callgrind and
-//! compared with the figures in the repository. Knows nothing of what the counted program does.
+//! compared with the figures in the repository.
 //!
-//! What is counted is one thread: the gateway with authorization, stored sessions and metrics; clients that reach it
-//! over streams in memory at `/mcp`, one call at a time; HTTP servers over loopback in the same thread; stdio servers as
-//! child processes (`share = "session"`). The bench's own part of a call is in the figures, and is the same for all.
+//! One thread is counted: the gateway with authorization, stored sessions and metrics; clients that reach it over
+//! in-memory streams at `/mcp`, one call at a time; HTTP servers over loopback in the same thread; stdio servers as
+//! child processes (`share = "session"`). The figures include the bench's own part of a call, which is the same for
+//! all.
 //!
-//! A figure is the count of 1,000 calls less that of 500, per call, the least of several runs: what comes by chance, such as
-//! a line that arrives in two pieces or a wake-up for nothing, only adds. A pair that needs too much is counted again before
-//! it fails.
+//! A figure is the count of 1,000 calls minus that of 500, per call, and the minimum of several runs: chance events,
+//! such as a line that arrives in two pieces or a spurious wake-up, only add. A pair that needs too much is counted
+//! again before it fails.
 
 mod callgrind;
 mod figures;
@@ -27,10 +28,10 @@ use self::{
 
 /// Runs of a pair over HTTP that is compared with another commit.
 const RUNS_OVER_HTTP: usize = 5;
-/// Further runs of a pair that needs too much.
+/// Additional runs of a pair that needs too much.
 const RUNS_AGAIN: usize = 6;
 
-/// Where the figures are kept.
+/// The file of the kept figures.
 const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/gateway/counts.json");
 
 /// How it is counted.
@@ -69,7 +70,7 @@ pub(crate) struct Arguments {
     profiles: Option<PathBuf>,
 }
 
-/// Counts, prints the table, and fails where a call has become dearer than it may.
+/// Counts, prints the table, and fails if a call exceeds its limit.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let kept = Figures::read(&arguments.figures)?;
     let base = arguments.base.as_deref().map(Figures::expected).transpose()?;
@@ -116,7 +117,7 @@ fn refuse(excesses: &[String]) -> Result<()> {
 // === impl Arguments ===
 
 impl Arguments {
-    /// The pairs of each run. With a base, the floors are left out: they are the bench's own.
+    /// The pairs of each run. With a base, the floors are left out: they belong to the bench itself.
     fn pairs_of_runs(&self) -> Vec<Vec<Pair>> {
         let mut all = Pair::named(&self.only);
         all.retain(|pair| self.base.is_none() || !pair.is_floor());
@@ -128,7 +129,7 @@ impl Arguments {
         runs
     }
 
-    /// Runs callgrind once for each of the runs, on all cores.
+    /// Runs callgrind once for each run, on all cores.
     fn count(&self, runs: &[Vec<Pair>]) -> Result<Vec<(Pair, Count)>> {
         let at_once = thread::available_parallelism().map_or(1, NonZero::get);
         let mut counts = Vec::new();

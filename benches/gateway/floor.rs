@@ -1,9 +1,9 @@
-//! The floor: the least that a call costs with the parts that the gateway is made of. A bare axum router forwards each
-//! request by hyper-util's client; one listener hands the accepted sockets in turn to current-thread runtimes, one for
-//! each core.
+//! The floor: the minimal cost of a call with the components that the gateway is made of. A bare axum router forwards
+//! each request with hyper-util's client; one listener hands the accepted sockets in turn to current-thread runtimes,
+//! one for each core.
 //!
-//! The reading floor does beside that what no gateway can leave out: it takes the digest of the credential, reads the
-//! message on both ways, and gives the server its own name of the tool.
+//! The reading floor also does what no gateway can avoid: it takes the digest of the credential, reads the message in
+//! both directions, and sends the server its own name of the tool.
 
 use std::{hint::black_box, net::TcpListener, num::NonZero, thread};
 
@@ -35,7 +35,7 @@ use tokio::{
     task::JoinSet,
 };
 
-/// Prefix of the names of tools at the reading floor.
+/// Prefix of tool names at the reading floor.
 pub(crate) const TOOL_PREFIX: &str = "floor__";
 
 /// The server behind the floor.
@@ -45,7 +45,7 @@ struct Upstream {
     port: u16,
 }
 
-/// What a client sent, as the server is to get it.
+/// A client's message, as the server should receive it.
 pub(crate) enum Inbound {
     Request {
         id: RequestId,
@@ -56,7 +56,7 @@ pub(crate) enum Inbound {
     Other(Bytes),
 }
 
-/// Serves a router of the floor on a port of loopback, until it is killed.
+/// Serves a router of the floor on a loopback port until it is killed.
 pub(crate) fn serve(port: u16, router: impl Fn() -> Router) -> Result<()> {
     let listener = TcpListener::bind(("127.0.0.1", port))?;
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
@@ -67,7 +67,7 @@ pub(crate) fn serve(port: u16, router: impl Fn() -> Router) -> Result<()> {
     Ok(())
 }
 
-/// Starts a thread that serves the sockets it is handed.
+/// Starts a thread that serves the sockets sent to it.
 fn start_thread(router: Router) -> mpsc::UnboundedSender<std::net::TcpStream> {
     let (hand_over, sockets) = mpsc::unbounded_channel();
     thread::spawn(move || {
@@ -87,7 +87,7 @@ async fn serve_sockets(mut sockets: mpsc::UnboundedReceiver<std::net::TcpStream>
     Ok(())
 }
 
-/// A router that forwards to the server on port `backend` of loopback.
+/// A router that forwards to the server on the loopback port `backend`.
 pub(crate) fn router(backend: u16) -> Router {
     Router::new().fallback(forward).with_state(upstream(backend))
 }
@@ -129,7 +129,7 @@ async fn read_and_forward(State(upstream): State<Upstream>, request: Request) ->
     exchange(&upstream, parts, body).await.unwrap_or_else(|| StatusCode::BAD_GATEWAY.into_response())
 }
 
-/// One exchange of the reading floor: `None` if either side sends something else than it does in the bench.
+/// One exchange of the reading floor. `None` if either side sends something unexpected in the bench.
 async fn exchange(upstream: &Upstream, mut parts: Parts, body: Body) -> Option<Response> {
     let (id, text) = match read(&mut parts, body).await? {
         Inbound::Request { id, method, params } => {
@@ -151,7 +151,7 @@ async fn exchange(upstream: &Upstream, mut parts: Parts, body: Body) -> Option<R
     Some(Response::from_parts(parts, Body::from(text)))
 }
 
-/// Takes the digest of the credential, reads the message, and gives the server its own name of the tool.
+/// Takes the digest of the credential, reads the message, and sends the server its own name of the tool.
 pub(crate) async fn read(parts: &mut Parts, body: Body) -> Option<Inbound> {
     let credential = parts.headers.remove(header::AUTHORIZATION)?;
     black_box(Sha256::digest(credential.as_bytes()));

@@ -1,4 +1,4 @@
-//! What the gateway needs while nothing happens: memory per session with an open stream, and the time to start.
+//! The cost of an idle gateway: memory per session with an open stream, and the time to start.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -16,11 +16,11 @@ use crate::{
     ways::FLOOR_WAY,
 };
 
-/// Starts that are timed; the median counts.
+/// Number of timed starts; the median counts.
 const STARTS: usize = 9;
-/// Streams that are open before the first weighing.
+/// Number of streams opened before the first measurement.
 const WARM: usize = 50;
-/// How long memory is left to settle.
+/// Time for memory to settle.
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// Memory of the gateway or the floor with and without idle streams.
@@ -61,7 +61,7 @@ pub(crate) async fn start_to_first_answer(program: &Path) -> Result<Start> {
     Ok(Start { first_ever, median: times[times.len() / 2], fastest: times[0] })
 }
 
-/// Opens sessions, each with its stream, and weighs the gateway before and after.
+/// Opens sessions, each with its stream, and measures the gateway before and after.
 pub(crate) async fn memory_per_session(program: &Path, sessions: usize) -> Result<Idle> {
     let folder = tempfile::tempdir()?;
     let backend = Server::start(folder.path(), "http", &["legacy"]).await?;
@@ -83,7 +83,7 @@ pub(crate) async fn memory_per_session(program: &Path, sessions: usize) -> Resul
     .await
 }
 
-/// Opens as many streams through the floor, and weighs it before and after.
+/// Opens as many streams through the floor, and measures it before and after.
 pub(crate) async fn memory_per_stream(streams: usize) -> Result<Idle> {
     let folder = tempfile::tempdir()?;
     let backend = Server::start(folder.path(), "http", &["legacy"]).await?;
@@ -93,7 +93,7 @@ pub(crate) async fn memory_per_stream(streams: usize) -> Result<Idle> {
     weigh(FLOOR_WAY, &floor.process, streams, open).await
 }
 
-/// Weighs a process before and after `sessions` streams; they end afterwards.
+/// Measures a process before and after opening `sessions` streams; they end afterwards.
 async fn weigh<T>(
     way: &'static str,
     process: &Process,
@@ -101,7 +101,7 @@ async fn weigh<T>(
     open: impl AsyncFn() -> Result<T>,
 ) -> Result<Idle> {
     let mut held = Vec::new();
-    // The first streams bring in what is allocated once.
+    // The first streams cause one-time allocations.
     for n in 0..WARM {
         held.push(open().await.with_context(|| format!("stream {n}"))?);
     }
@@ -116,7 +116,7 @@ async fn weigh<T>(
     Ok(Idle { way, sessions, empty_bytes, full_bytes, bytes_per_session: each })
 }
 
-/// An open stream on a connection of its own.
+/// An open stream on its own connection.
 async fn open(mut connection: Connection, endpoint: &Endpoint) -> Result<(Connection, Response<Incoming>)> {
     let stream = connection.send(endpoint, Method::GET, Bytes::new()).await?;
     ensure!(stream.status() == StatusCode::OK, "{}", stream.status());

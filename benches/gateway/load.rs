@@ -1,4 +1,4 @@
-//! A batch of calls down one path, and what it tells.
+//! A batch of calls along one path, and its results.
 
 use std::time::Duration;
 
@@ -11,14 +11,12 @@ use crate::{
     peers::{ANSWER, Era, NOTES},
 };
 
-/// What one call makes the server do.
+/// The server's work in one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub(crate) enum Work {
-    /// Answers 100 bytes.
     Small,
-    /// Answers 100 bytes to a client that speaks TLS.
+    /// Answers 100 bytes to a client that uses TLS.
     Tls,
-    /// Answers 100 kB.
     Large,
     /// Sends 20 progress notifications, then answers.
     Notes,
@@ -26,14 +24,14 @@ pub(crate) enum Work {
     Session,
 }
 
-/// One batch: how long each call took, and the CPU time of what stands between and of the backend meanwhile.
+/// One batch: the duration of each call, and the CPU time of the programs in between and of the backend.
 pub(crate) struct Batch {
     pub(crate) latencies: Vec<Duration>,
     pub(crate) cpu: [Duration; 2],
     pub(crate) took: Duration,
 }
 
-/// Calls over HTTP, on as many kept connections as there are calls at once.
+/// Calls over HTTP, on one persistent connection for each concurrent call.
 pub(crate) async fn over_http(
     (endpoint, era): (&Endpoint, Era),
     connections: &mut [Connection],
@@ -78,21 +76,21 @@ pub(crate) fn call(id: usize, tool: &str) -> String {
     )
 }
 
-/// A call of a client with a session that wants to hear of its progress.
+/// A call, by a client with a session, that asks for progress.
 fn call_with_progress(id: usize, tool: &str) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{tool}","arguments":{{}},"_meta":{{"progressToken":{id}}}}}}}"#
     )
 }
 
-/// A call of a client of 2026-07-28.
+/// A call of a 2026-07-28 client.
 pub(crate) fn modern_call(id: usize, tool: &str) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{tool}","arguments":{{"text":"a boat of ordinary size asks to pass"}},"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{{"name":"bench","version":"1"}},"io.modelcontextprotocol/clientCapabilities":{{}}}}}}}}"#
     )
 }
 
-/// A benchmark that is answered with errors measures nothing.
+/// A benchmark answered with errors measures nothing.
 pub(crate) fn check(answer: &[u8], id: usize) -> Result<()> {
     let text = std::str::from_utf8(answer)?;
     ensure!(text.contains(ANSWER) && text.contains(&format!("\"id\":{id}")), "a wrong answer: {text}");
@@ -115,7 +113,7 @@ impl Work {
 // === impl Batch ===
 
 impl Batch {
-    /// The latency that this share of the calls, in thousandths, does not pass; in microseconds.
+    /// The latency not exceeded by this share of the calls, in thousandths; in microseconds.
     pub(crate) fn latency(&self, thousandths: usize) -> f64 {
         let mut latencies = self.latencies.clone();
         latencies.sort_unstable();
@@ -123,7 +121,7 @@ impl Batch {
         latencies.get(at).map_or(f64::NAN, |latency| latency.as_secs_f64() * 1e6)
     }
 
-    /// CPU time per call of what stands between client and backend, and of the backend, in microseconds.
+    /// CPU time per call of the programs between client and backend, and of the backend, in microseconds.
     pub(crate) fn cpu_per_call(&self) -> [f64; 2] {
         self.cpu.map(|time| time.as_secs_f64() * 1e6 / self.count())
     }

@@ -1,5 +1,5 @@
-//! What the gateway costs: latency and CPU time per call, beside a direct call, nginx as a plain proxy and the bare floor
-//! program, all in one run and interleaved, so that a busy machine weighs on each alike. Authorization is on.
+//! The cost of the gateway: latency and CPU time per call, compared with a direct call, nginx as a plain proxy and the
+//! bare floor program, all interleaved in one run, so that a busy machine affects them equally. Authorization is on.
 //!
 //! `scripts/bench` runs it; `--json FILE` writes the figures too, `--seconds N` sets the length of a batch.
 
@@ -27,14 +27,14 @@ use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
 use load::Work;
 
-/// As in the gateway's program.
+/// The same as in the gateway's program.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Rounds of one batch per way. Enough that one disturbed batch does not move a median.
+/// Rounds of one batch per way. Enough that one disturbed batch does not change a median.
 const ROUNDS: usize = 5;
 
-/// What is measured, and at how many calls at once.
+/// The measured work, and the number of concurrent calls.
 const LOADS: [(Work, usize); 8] = [
     (Work::Small, 1),
     (Work::Small, 16),

@@ -1,4 +1,4 @@
-//! The fast backends: they answer tool calls with results that are ready, and know just enough of MCP.
+//! The fast backends: they answer tool calls with prepared results, and support only the necessary parts of MCP.
 
 use std::{
     convert::Infallible,
@@ -18,7 +18,7 @@ use futures_util::{Stream, StreamExt as _, stream};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
-/// What every answer to a tool call holds.
+/// The text in every answer to a tool call.
 pub(crate) const ANSWER: &str = "the boat has passed";
 /// Bytes of the text that the tool `large` adds.
 const LARGE: usize = 100_000;
@@ -32,7 +32,7 @@ pub(crate) enum Era {
     Modern,
 }
 
-/// The answers to a tool call, as they go on the wire after the id.
+/// The results of a tool call, as written after the id.
 const LEGACY_RESULT: &str = r#"{"content":[{"type":"text","text":"the boat has passed"}]}"#;
 const MODERN_RESULT: &str = r#"{"resultType":"complete","content":[{"type":"text","text":"the boat has passed"}]}"#;
 
@@ -59,7 +59,7 @@ struct Meta<'a> {
     progress_token: Option<&'a RawValue>,
 }
 
-/// Serves Streamable HTTP on a port of loopback until it is killed.
+/// Serves Streamable HTTP on a loopback port until it is killed.
 pub(crate) async fn http(port: u16, era: Era) -> Result<()> {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
     let listener = listener.tap_io(|stream| {
@@ -69,7 +69,7 @@ pub(crate) async fn http(port: u16, era: Era) -> Result<()> {
     Ok(axum::serve(listener, router(era)).await?)
 }
 
-/// Its endpoint, and a stream of events that never come.
+/// Its endpoint, and an event stream that stays silent.
 pub(crate) fn router(era: Era) -> Router {
     let answer = async move |_: HeaderMap, body: Bytes| answer(era, &body);
     Router::new()
@@ -95,7 +95,7 @@ fn answer(era: Era, body: &[u8]) -> Response {
     match reply(era, body) {
         Some(answer) if !notes.is_empty() => {
             let messages = stream::iter(notes.into_iter().chain([answer])).then(async |message| {
-                // each message is written by itself
+                // each message is written separately
                 tokio::task::yield_now().await;
                 Ok(format!("event: message\ndata: {message}\n\n"))
             });
@@ -112,7 +112,7 @@ fn events(messages: impl Stream<Item = Result<String, Infallible>> + Send + 'sta
     ([(header::CONTENT_TYPE.as_str(), "text/event-stream")], Body::from_stream(messages)).into_response()
 }
 
-/// The progress notifications that go before the answer to a message.
+/// The progress notifications before the answer to a message.
 fn notes(message: &[u8]) -> Vec<String> {
     let request = serde_json::from_slice::<Request<'_>>(message).ok();
     let call = request.and_then(|request| serde_json::from_str::<Call<'_>>(request.params?.get()).ok());
@@ -126,7 +126,7 @@ fn notes(message: &[u8]) -> Vec<String> {
     (1..=NOTES).map(note).collect()
 }
 
-/// The response to a message; none to a notification or to what is no JSON-RPC.
+/// The response to a message; none to a notification or to anything but JSON-RPC.
 pub(crate) fn reply(era: Era, message: &[u8]) -> Option<String> {
     let request: Request<'_> = serde_json::from_slice(message).ok()?;
     let id = request.id?.get();

@@ -1,4 +1,4 @@
-//! A process that is measured: its CPU time and memory, as the kernel counts them, and its end.
+//! A measured process: its CPU time and memory, according to the kernel, and its end.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ use tokio::{net::TcpStream, time::Instant};
 
 use crate::client::{Connection, Endpoint};
 
-/// How long a part may take until it listens.
+/// Maximum time until a part listens.
 pub(crate) const START: Duration = Duration::from_secs(20);
 
 /// A child of the bench; killed when dropped.
@@ -27,13 +27,12 @@ pub(crate) struct Process {
     child: Child,
 }
 
-/// A gateway on a port, its files in a folder of its own.
+/// A gateway on a port, with its own folder of files.
 pub(crate) struct Gateway {
     pub(crate) process: Process,
     pub(crate) port: u16,
 }
 
-/// A port of loopback that is free now.
 pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
@@ -73,7 +72,7 @@ impl Process {
         Ok(())
     }
 
-    /// Asks it to end, and waits until it did.
+    /// Asks it to end, and waits until it has.
     pub(crate) async fn end(mut self) -> Result<()> {
         kill(Pid::from_raw(self.id().cast_signed()), Signal::SIGTERM)?;
         let end = Instant::now() + START;
@@ -98,25 +97,25 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Best effort at the end: it may be gone already.
+        // best effort: it may have ended already
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// CPU time of a process so far, its children's not counted. The scheduler's own count, in nanoseconds: `stat`
-/// counts in ticks of 10 ms, too coarse for a batch.
+/// CPU time of a process so far, without its children. Uses the scheduler's own count, in nanoseconds: `stat` counts in
+/// ticks of 10 ms, too coarse for a batch.
 pub(crate) fn cpu_time(id: u32) -> Result<Duration> {
     let mut total = Duration::ZERO;
     for task in fs::read_dir(format!("/proc/{id}/task"))? {
-        // A thread may end between being listed and being read.
+        // a thread may end between being listed and being read
         let counted = fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
         total += Duration::from_nanos(counted.split(' ').next().unwrap_or_default().parse().unwrap_or_default());
     }
     Ok(total)
 }
 
-/// The processes that a process has started and that still run.
+/// The running child processes of a process.
 pub(crate) fn children(id: u32) -> Result<Vec<u32>> {
     let mut found = Vec::new();
     for task in fs::read_dir(format!("/proc/{id}/task"))? {
@@ -129,7 +128,7 @@ pub(crate) fn children(id: u32) -> Result<Vec<u32>> {
 // === impl Gateway ===
 
 impl Gateway {
-    /// Starts the gateway's program over a folder, where `lockkeeper.toml` is.
+    /// Starts the gateway's program in a folder with a `lockkeeper.toml`.
     pub(crate) fn start(program: &Path, folder: &Path) -> Result<Self> {
         let port = free_port()?;
         let mut command = Command::new(program);
@@ -137,12 +136,12 @@ impl Gateway {
         Ok(Self { process: Process::start(&mut command, &folder.join("gateway.log"))?, port })
     }
 
-    /// Waits until it answers: it listens some time before.
+    /// Waits until it answers: it begins to listen earlier.
     pub(crate) async fn answering(&mut self) -> Result<()> {
         self.answering_at(&Endpoint::new(self.port, "/healthz", None)?).await
     }
 
-    /// The same for one that is asked at this endpoint.
+    /// The same with requests to this endpoint.
     pub(crate) async fn answering_at(&mut self, healthz: &Endpoint) -> Result<()> {
         self.process.listening(self.port).await?;
         let response = Connection::to(healthz).await?.send(healthz, Method::GET, Bytes::new()).await?;
@@ -150,7 +149,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// A new API key that may be sent as bearer on `/mcp`.
+    /// A new API key, to be sent as a bearer token to `/mcp`.
     pub(crate) fn create_key(program: &Path, folder: &Path) -> Result<String> {
         let mut command = Command::new(program);
         let made = command.args(["keys", "create", "bench", "--direct", "--json"]).args(common(folder)).output()?;

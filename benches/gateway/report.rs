@@ -10,7 +10,7 @@ use crate::{
     ways::{DIRECT_WAY, FLOOR_WAY, NGINX_WAY},
 };
 
-/// One way at one number of calls at once.
+/// One way, with one number of concurrent calls.
 #[derive(Serialize)]
 pub(crate) struct Row {
     work: Work,
@@ -19,14 +19,14 @@ pub(crate) struct Row {
     calls_per_second: Spread,
     p50_us: Spread,
     p99_us: Spread,
-    /// CPU time per call of what stands between client and backend.
+    /// CPU time per call of the programs between client and backend.
     cpu_between_us: Spread,
     cpu_backend_us: Spread,
-    /// The same, beside what others need in the same round.
+    /// The same, as a ratio to others in the same round.
     cpu_beside_nginx: Option<Spread>,
     cpu_beside_floor: Option<Spread>,
     calls_beside_nginx: Option<Spread>,
-    /// What is added to the median latency of a direct call in the same round.
+    /// Increase over the median latency of a direct call in the same round.
     p50_added_us: Option<Spread>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Measured {
     pub(crate) batches: Vec<Batch>,
 }
 
-/// All that was measured in one run.
+/// All measurements of one run.
 #[derive(Serialize)]
 pub(crate) struct Report {
     pub(crate) rows: Vec<Row>,
@@ -56,14 +56,14 @@ pub(crate) struct Report {
     pub(crate) program_bytes: u64,
 }
 
-/// The rows of one kind of work at one number of calls at once.
+/// The rows of one kind of work at one number of concurrent calls.
 pub(crate) fn rows(work: Work, at_once: usize, measured: &[Measured]) -> Vec<Row> {
     let other = |name: &str| measured.iter().find(|measured| measured.way == name);
     let (direct, nginx, floor) = (other(DIRECT_WAY), other(NGINX_WAY), other(FLOOR_WAY));
     let cpu = |batch: &Batch| batch.cpu_per_call()[0];
     let row = |measured: &Measured| {
         let all = |figure: fn(&Batch) -> f64| Spread::of(measured.batches.iter().map(figure));
-        // a direct call has nothing between
+        // a direct call has nothing in between
         let stands_between = measured.batches.iter().any(|batch| cpu(batch) > 0.0);
         Row {
             work,
@@ -92,7 +92,7 @@ pub(crate) fn rows(work: Work, at_once: usize, measured: &[Measured]) -> Vec<Row
 // === impl Measured ===
 
 impl Measured {
-    /// A figure for each round, from this way's batch and another way's.
+    /// A figure for each round, from the batches of this way and another.
     fn beside(&self, other: &Self, figure: impl Fn(&Batch, &Batch) -> f64) -> Spread {
         Spread::of(self.batches.iter().zip(&other.batches).map(|(own, other)| figure(own, other)))
     }
@@ -169,7 +169,7 @@ impl fmt::Display for Heading {
     }
 }
 
-/// What stands below the rows, which are printed one after the other.
+/// The lines below the rows, which are printed one after the other.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Start { first_ever, median, fastest } = &self.start;

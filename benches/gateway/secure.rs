@@ -1,4 +1,4 @@
-//! TLS: certificates of the bench's own making, clients that trust one, and the fast backend behind HTTPS, with HTTP/2 for
+//! TLS: the bench's own certificates, clients that trust one, and the fast backend behind HTTPS, with HTTP/2 for
 //! clients that offer it.
 
 use std::{
@@ -28,14 +28,14 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::peers::{Era, router};
 
-/// A certificate for this machine, as files that servers are given.
+/// A certificate for this machine, as files for servers.
 pub(crate) struct Certificate {
     pub(crate) pem: PathBuf,
     pub(crate) key: PathBuf,
     der: CertificateDer<'static>,
 }
 
-/// Serves the older version on a port of loopback until it is killed; writes the certificate to this file first.
+/// Serves the older version on a loopback port until it is killed; first writes the certificate to this file.
 pub(crate) async fn serve(port: u16, certificate: &Path) -> Result<()> {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
     fs::write(certificate, pem("CERTIFICATE", made.cert.der()))?;
@@ -58,7 +58,7 @@ pub(crate) async fn serve(port: u16, certificate: &Path) -> Result<()> {
 async fn connection(acceptor: TlsAcceptor, stream: TcpStream, app: Router) {
     // Best effort: without it, small messages wait for each other.
     let _ = stream.set_nodelay(true);
-    // A client that went away, or does not trust it, ends here.
+    // A client that went away or does not trust it ends here.
     let Ok(stream) = acceptor.accept(stream).await else { return };
     let service = TowerToHyperService::new(app);
     let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
@@ -71,7 +71,7 @@ fn pem(label: &str, der: &[u8]) -> String {
 // === impl Certificate ===
 
 impl Certificate {
-    /// Makes one, with its files in this folder.
+    /// Creates one, with its files in this folder.
     pub(crate) fn make(folder: &Path) -> Result<Self> {
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
         let der = made.cert.der().clone();
@@ -81,7 +81,7 @@ impl Certificate {
         Ok(Self { pem: file, key, der })
     }
 
-    /// A client that trusts it, and speaks HTTP/1.1.
+    /// A client that trusts it and uses HTTP/1.1.
     pub(crate) fn trusting(&self) -> Result<TlsConnector> {
         let mut roots = RootCertStore::empty();
         roots.add(self.der.clone())?;

@@ -1,4 +1,4 @@
-//! This program in roles that listen: the servers that a gateway is measured before, with its configuration, and floors.
+//! This program in listening roles: the servers behind a measured gateway, with its configuration, and floors.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 
 use crate::process::{Process, free_port, this_program};
 
-/// Dropping them ends them.
+/// The servers; dropping this ends them.
 pub(crate) struct Servers {
     pub(crate) legacy: Server,
     pub(crate) modern: Server,
@@ -42,7 +42,7 @@ impl Servers {
         })
     }
 
-    /// The `lockkeeper.toml` of a gateway before them and before a process of each session.
+    /// The `lockkeeper.toml` of a gateway for them, with a process for each session.
     pub(crate) fn config(&self) -> Result<String> {
         let at = |name: &str, scheme: &str, server: &Server, path: &str| {
             format!("[servers.{name}]\nurl = \"{scheme}://127.0.0.1:{}{path}\"\n", server.port)
@@ -65,7 +65,7 @@ impl Servers {
 // === impl Server ===
 
 impl Server {
-    /// Starts this program in a role, which is told a free port and these options, and waits until it listens.
+    /// Starts this program in a role, with a free port and these options, and waits until it listens.
     pub(crate) async fn start(folder: &Path, role: &str, options: &[&str]) -> Result<Self> {
         let port = free_port()?;
         let mut command = Command::new(this_program()?);

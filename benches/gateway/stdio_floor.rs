@@ -1,5 +1,5 @@
-//! The reading floor before a server on stdio: calls of all clients share one child process, as those of one session do.
-//! A call writes its line itself and waits under its id; one task reads the answers.
+//! The reading floor for a stdio server: calls of all clients share one child process, as the calls of one session do.
+//! Each call writes its own line and waits under its id; one task reads the answers.
 
 use std::{
     collections::HashMap,
@@ -39,14 +39,13 @@ use crate::{
 
 type Outcome = Result<Bytes, ErrorObject>;
 
-/// The server behind the floor; its process is started by the first request.
+/// The server behind the floor; the first request starts its process.
 #[derive(Clone)]
 struct Upstream {
     era: Era,
     server: Arc<OnceCell<Server>>,
 }
 
-/// A server that runs.
 struct Server {
     input: tokio::sync::Mutex<ChildStdin>,
     waiting: Arc<Waiting>,
@@ -54,10 +53,10 @@ struct Server {
     _reader: JoinSet<Result<()>>,
 }
 
-/// The calls that have no answer yet, by their ids at the server.
+/// The unanswered calls, by their ids at the server.
 type Waiting = Mutex<HashMap<u64, oneshot::Sender<Outcome>>>;
 
-/// A router of the floor before a server of this version.
+/// A router of the floor for a server of this version.
 pub(crate) fn router(era: Era) -> Router {
     Router::new().fallback(read_and_forward).with_state(Upstream { era, server: Arc::default() })
 }
@@ -124,7 +123,7 @@ async fn read_answers(output: ChildStdout, waiting: &Waiting) -> Result<()> {
         }
         if let Message::Response { id: Some(id), outcome } = Message::parse(&line.into())? {
             let waits = id.as_number().and_then(|id| waiting.lock().remove(&id));
-            // who asked may be gone
+            // the caller may be gone
             waits.map(|waits| waits.send(outcome));
         }
     }

@@ -1,5 +1,5 @@
-//! The calls from which a program that was built to profile itself learns: a batch of each load on each way, then an
-//! orderly end, at which the gateway writes its profile; the one on pipes is killed and writes none. Nothing is measured.
+//! The training calls for a program built with profiling: a batch of each load on each way, then a clean end, when the
+//! gateway writes its profile; the gateway on pipes is killed and writes none. Nothing is measured.
 
 use std::{path::Path, time::Duration};
 
@@ -7,10 +7,10 @@ use anyhow::{Context as _, Result};
 
 use crate::{LOADS, ways::Bed};
 
-/// Of one batch: some thousand calls, so that what a call runs through stands out against a start.
+/// Length of one batch: a few thousand calls, so that the call path dominates the start.
 const BATCH: Duration = Duration::from_millis(300);
 
-/// Makes them through this program, in which `LLVM_PROFILE_FILE` names the file of the profile.
+/// Makes the calls through this program; `LLVM_PROFILE_FILE` names the file of the profile.
 pub(crate) async fn run(program: &Path) -> Result<()> {
     let mut bed = Bed::lay(program).await.context("the parts could not be started")?;
     for (work, at_once) in LOADS {

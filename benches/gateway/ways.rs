@@ -1,4 +1,4 @@
-//! The ways to a backend that are compared, and the processes that they lead through.
+//! The compared ways to a backend, and the processes along them.
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
@@ -17,12 +17,12 @@ use crate::{
     servers::{Server, Servers},
 };
 
-/// Where Debian keeps it.
+/// Debian's path.
 const NGINX: &str = "/usr/sbin/nginx";
-/// Its processes that serve.
+/// Number of its serving processes.
 const NGINX_WORKERS: usize = 2;
 
-/// The ways that others are compared with.
+/// The ways used as a baseline.
 pub(crate) const DIRECT_WAY: &str = "directly";
 pub(crate) const NGINX_WAY: &str = "nginx";
 pub(crate) const FLOOR_WAY: &str = "floor";
@@ -30,7 +30,7 @@ pub(crate) const FLOOR_WAY: &str = "floor";
 /// Every kind of work.
 const ALL: [Work; 4] = [Work::Small, Work::Large, Work::Notes, Work::Session];
 
-/// Every part, running, and the ways through them. Dropping it ends them all.
+/// All running parts, and the ways through them. Dropping it ends them all.
 pub(crate) struct Bed {
     pub(crate) ways: Vec<Way>,
     gateway: Process,
@@ -43,13 +43,13 @@ pub(crate) struct Bed {
 pub(crate) struct Way {
     pub(crate) name: &'static str,
     pub(crate) work: Work,
-    /// What stands between the client and the backend.
+    /// The processes between the client and the backend.
     between: Vec<u32>,
     backend: Backend,
     traffic: Traffic,
 }
 
-/// Whose CPU time is the backend's.
+/// Process whose CPU time is the backend's.
 #[derive(Clone, Copy)]
 enum Backend {
     Process(u32),
@@ -136,8 +136,8 @@ impl Bed {
     }
 }
 
-/// Starts the reading floors: before the legacy server on this port, before the modern one, and before one on stdio;
-/// returns the ways through them.
+/// Starts the reading floors: for the legacy server on this port, for the modern one, and for one on stdio; returns the
+/// ways through them.
 async fn start_reading_floors(
     folder: &Path,
     [(legacy, behind), (modern, behind_modern)]: [(u16, Backend); 2],
@@ -171,7 +171,7 @@ async fn merged_ways(merged: &Endpoint, between: &[u32], [legacy, modern]: [Back
     Ok(ways)
 }
 
-/// nginx and another gateway, each of which ends TLS before the legacy server on this port, and the ways through them.
+/// nginx and another gateway, both with TLS in front of the legacy server on this port, and the ways through them.
 async fn tls_ways(
     program: &Path,
     folder: &Path,
@@ -229,7 +229,7 @@ async fn start_nginx(folder: &Path, backend: u16, tls: Option<&Certificate>) -> 
     command.arg("-p").arg(folder).arg("-e").arg(folder.join("nginx.log")).arg("-c").arg(&config);
     let mut nginx = Process::start(&mut command, &folder.join("nginx.log"))?;
     nginx.listening(port).await.with_context(|| log(folder, "nginx.log"))?;
-    // the workers, whose time counts, are there a moment after the port
+    // the workers, whose time counts, start a moment after the port opens
     let workers = async {
         while children(nginx.id()).is_ok_and(|workers| workers.len() < NGINX_WORKERS) {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -254,7 +254,7 @@ impl Backend {
 // === impl Way ===
 
 impl Way {
-    /// A way of clients with a session, for each kind of work; `prefix` stands before the names of tools.
+    /// A way of clients with a session, for each kind of work; `prefix` comes before tool names.
     async fn http(
         name: &'static str,
         endpoint: &Endpoint,
@@ -275,7 +275,7 @@ impl Way {
         Ok(ways)
     }
 
-    /// A way of clients of 2026-07-28.
+    /// A way of 2026-07-28 clients.
     fn modern(
         name: &'static str,
         endpoint: &Endpoint,
@@ -305,7 +305,7 @@ impl Way {
         Self::channel("stdio, directly", channel, "pass", (Vec::new(), backend)).await
     }
 
-    /// One batch of calls, `at_once` of them under way at any time.
+    /// One batch of calls, `at_once` of them at any time.
     pub(crate) async fn run(&mut self, at_once: usize, length: Duration) -> Result<Batch> {
         if let Traffic::Http { endpoint, connections, .. } = &mut self.traffic {
             while connections.len() < at_once {
@@ -324,7 +324,7 @@ impl Way {
         Ok(Batch { latencies, cpu, took })
     }
 
-    /// CPU time so far of what stands between, and of the backend.
+    /// CPU time so far of the processes in between, and of the backend.
     fn cpu(&self) -> Result<[Duration; 2]> {
         let backend = match self.backend {
             Backend::Process(id) => vec![id],

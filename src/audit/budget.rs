@@ -1,30 +1,26 @@
-//! Bounds on the rows, and the lines of the log, that one person, all strangers, or a crowd can cause. Know nothing of what is
-//! recorded.
+//! Limits on how many rows and log lines one person, all strangers, or a crowd can cause.
 
 use std::{collections::HashMap, time::Duration};
 
 use super::line::AuditLine;
 use crate::support::Timestamp;
 
-/// Rows that strangers cause with one kind of event.
+/// Rows that strangers can cause with one kind of event.
 const STRANGERS: Allowance = Allowance { burst: 100, every: Duration::from_secs(90) };
-/// Rows that one user causes with one kind of event.
+/// Rows that one user can cause with one kind of event.
 const USER: Allowance = Allowance { burst: 1_000, every: Duration::from_secs(10) };
-/// Rows that all users together cause with one kind of event, as far as their own budgets find no place.
+/// Rows that all users beyond [`MAX_BUDGETS`] together can cause with one kind of event.
 const CROWD: Allowance = Allowance { burst: 10_000, every: Duration::from_millis(100) };
-/// Maximum number of remembered budgets of users. One that is full again is forgotten: it allows what a new one allows.
+/// Maximum number of remembered user budgets. A budget that is full again is forgotten: a new one allows the same.
 const MAX_BUDGETS: usize = 4_096;
-/// Minimum time between two searches for budgets that are full again.
+/// Minimum time between two searches for budgets to forget.
 const FORGOTTEN_EVERY: Duration = Duration::from_secs(1);
-/// Interval between rows that count what has no row of its own.
+/// Interval between rows that count events without a row of their own.
 const SUMMARY_EVERY: Duration = Duration::from_mins(10);
 
-/// Cost of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cost {
-    /// A row and a line of its own.
     Row,
-    /// It is only counted.
     Counted,
 }
 
@@ -38,23 +34,22 @@ pub(super) struct Budgets {
     summarised: Option<Timestamp>,
 }
 
-/// Rows that are allowed: so many at once, then one in each period.
+/// Allowed rows: `burst` at once, then one every `every`.
 struct Allowance {
     burst: u32,
     every: Duration,
 }
 
-/// An allowance that was used.
 struct Budget {
     left: u32,
-    /// Time up to which it was refilled.
+    /// Time of the last refill.
     filled: Timestamp,
 }
 
 // === impl Budgets ===
 
 impl Budgets {
-    /// Takes the cost of a row.
+    /// Takes the cost of a row from the budgets.
     pub(super) fn take(&mut self, line: &AuditLine, now: Timestamp) -> Cost {
         let Some(user) = line.user() else {
             return self
@@ -109,7 +104,7 @@ impl Budget {
         }
     }
 
-    /// True if it allows what a new one allows.
+    /// True if it allows as much as a new one.
     fn is_full(&self, allowance: &Allowance, now: Timestamp) -> bool {
         self.left.saturating_add(self.earned(allowance, now)) >= allowance.burst
     }

@@ -1,4 +1,4 @@
-//! The events of the audit trail, a file for each subject. None holds a secret. Know nothing of logs and tables.
+//! The events of the audit trail, one file for each subject. No event contains a secret.
 
 mod client;
 mod grant;
@@ -21,28 +21,22 @@ pub use self::{
 };
 use super::line::AuditLine;
 
-/// An event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AuditEvent {
     /// A person at the login page.
     Login(LoginEvent),
-    /// A refused credential or request.
     Refusal(RefusalEvent),
-    /// A grant, or what rests on it.
+    /// A grant, or something based on it.
     Grant(GrantEvent),
-    /// A client.
     Client(ClientEvent),
-    /// An invitation.
     Invitation(InvitationEvent),
-    /// A key.
     Key(KeyEvent),
-    /// A user was disabled, enabled or deleted.
     User(UserEvent),
     /// A user at a server behind the gateway.
     Server(ServerEvent),
-    /// The gateway runs with another configuration.
+    /// The gateway runs with a new configuration.
     ConfigurationChanged {
-        /// The servers that were added, removed and replaced, and what waits for the next start.
+        /// The added, removed and replaced servers, and changes that take effect at the next start.
         summary: String,
     },
 }

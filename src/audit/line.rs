@@ -1,4 +1,4 @@
-//! The form of an event that the log and the table share: names and texts. Knows nothing of events.
+//! The form of an event shared by log and table: names and texts.
 
 use serde_json::{Map, Value};
 
@@ -7,18 +7,15 @@ use crate::{storage::AuditRow, support::Timestamp};
 /// One event as names and texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AuditLine {
-    /// Its name.
     pub(super) event: &'static str,
-    /// The sentence of the log.
+    /// The sentence in the log.
     text: &'static str,
     weight: Weight,
     fields: Vec<(&'static str, String)>,
 }
 
-/// Weight of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Weight {
-    /// Business as usual.
     Usual,
     /// An attempt that an operator should see.
     Alarming,
@@ -27,7 +24,6 @@ enum Weight {
 // === impl AuditLine ===
 
 impl AuditLine {
-    /// An event.
     pub(super) const fn new(event: &'static str, text: &'static str) -> Self {
         Self { event, text, weight: Weight::Usual, fields: Vec::new() }
     }
@@ -37,12 +33,11 @@ impl AuditLine {
         Self { weight: Weight::Alarming, ..Self::new(event, text) }
     }
 
-    /// Events of this name that have no rows and lines of their own.
+    /// The summary of events of this name without rows and lines of their own.
     pub(super) const fn summary(event: &'static str) -> Self {
         Self::new(event, "further events")
     }
 
-    /// Adds a field.
     pub(super) fn with(mut self, name: &'static str, value: &(impl ToString + ?Sized)) -> Self {
         self.fields.push((name, value.to_string()));
         self
@@ -56,7 +51,7 @@ impl AuditLine {
         }
     }
 
-    /// Says which user of the operating system the operator is.
+    /// Names the operating system user who acts as the operator.
     pub(super) fn by_operator(mut self, name: &String) -> Self {
         let text = format!("operator {name}");
         match self.fields.iter_mut().find(|(field, _)| *field == "by") {
@@ -99,7 +94,6 @@ impl AuditLine {
         }
     }
 
-    /// The row for it.
     pub(super) fn row(&self, at: Timestamp, request: Option<&str>) -> AuditRow {
         let member = |(name, value): &(&'static str, String)| ((*name).to_owned(), Value::from(value.as_str()));
         let fields: Map<String, Value> = self.fields.iter().map(member).collect();
@@ -120,7 +114,7 @@ impl AuditLine {
     }
 }
 
-/// Without the character that a text on a server cannot have: a row that cannot be written would hold up all others.
+/// Removes the character that PostgreSQL cannot store in a text: a row that cannot be written would hold up all others.
 fn storable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }

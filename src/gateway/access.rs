@@ -1,9 +1,10 @@
-//! Verdicts on servers and what they have: which servers a caller sees, and which methods and tools it may use there. Lists,
-//! calls, completions, listens and notifications ask here before anything is sent. `model::access` decides about whole servers,
-//! since pages and consent ask that too.
+//! Verdicts on servers and what they offer: which servers a caller sees, and which methods and tools it may use there.
+//! Lists, calls, completions, listens and notifications ask here before anything is sent. `model::access` decides about
+//! whole servers, since pages and consent need that too.
 //!
-//! A caller who sees a server may use its prompts and resources, and the tasks of its own calls, whose owners are kept elsewhere:
-//! there is no further verdict on those. What is hidden is answered like what does not exist.
+//! A caller who sees a server may use its prompts and resources, and the tasks of its own calls, whose owners are kept
+//! elsewhere: there is no further verdict on those. Something hidden gets the same answer as something that does not
+//! exist.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -22,46 +23,44 @@ use crate::{
     model::{Access, AccessPlace, BackendId, Caller, GroupSpec, ServerVerdict, Target},
 };
 
-/// The age up to which a list counts as the one that its server gives now: names that are not in it cannot have it fetched
-/// more often.
+/// Maximum age of a list that counts as current: names missing from it must not cause more frequent fetches.
 const LIST_IS_CURRENT: Duration = Duration::from_secs(10);
 
-/// A server that a caller sees, and how far the caller may use it.
+/// A visible backend and the caller's access to it.
 #[derive(Clone)]
 pub(crate) struct VisibleBackend {
     pub(crate) entry: Arc<BackendEntry>,
     access: Access,
-    /// The group at whose endpoint it is seen.
+    /// The group whose endpoint shows it.
     group: Option<Arc<GroupSpec>>,
     /// True if there are several, so that a server request must name its backend.
     several: bool,
 }
 
-/// The verdict on a message to a server that the caller sees.
+/// The verdict on a message to a visible server.
 #[derive(Debug)]
 pub(crate) enum MessageVerdict {
-    /// The server gets it.
+    /// The server gets the message.
     Open,
-    /// The verdict on the tool that it names decides: [`VisibleBackend::tool`].
+    /// The verdict on the named tool decides: [`VisibleBackend::tool`].
     ByTool,
-    /// To this caller there is no such method.
+    /// This method does not exist for this caller.
     Unknown,
-    /// The caller may send the method, and not with these parameters.
+    /// The caller may send the method, but not with these parameters.
     Refused(ErrorObject),
 }
 
-/// The verdict on a call of a tool, as far as it is known.
+/// The verdict on a tool call, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ToolVerdict {
-    /// The caller may call it.
     Open,
-    /// To this caller there is no such tool.
+    /// This tool does not exist for this caller.
     Unknown,
-    /// The list that the caller's server gives now decides: [`VisibleBackend::listed_tool`].
+    /// The current list of the caller's server decides: [`VisibleBackend::listed_tool`].
     InList,
 }
 
-/// The subject of a completion, of those that MCP defines.
+/// The subject of a completion, as MCP defines it.
 pub(crate) enum Completed {
     Prompt,
     Template,
@@ -70,7 +69,7 @@ pub(crate) enum Completed {
 // === impl Backends ===
 
 impl Backends {
-    /// The one backend that `target` stands for, if the caller sees it.
+    /// The only backend at `target`, if the caller sees it.
     pub(crate) fn one_at(&self, target: &Target, caller: &Caller) -> Option<VisibleBackend> {
         match target {
             Target::Merged => self.see(None, caller, self.entries.first()?),
@@ -78,7 +77,7 @@ impl Backends {
         }
     }
 
-    /// The view of `target`, and those of its backends that the caller sees.
+    /// The view of `target`, and its backends that the caller sees.
     pub(crate) fn visible_at(&self, target: &Target, caller: &Caller) -> (NameView, Vec<VisibleBackend>) {
         let view = self.view(target);
         let seen = match view {
@@ -112,7 +111,7 @@ impl Backends {
         }
     }
 
-    /// True if `seen` are all that are merged at their endpoint.
+    /// True if `seen` are all backends merged at their endpoint.
     pub(crate) fn are_all(&self, seen: &[VisibleBackend]) -> bool {
         let group = seen.first().and_then(|one| one.group.as_ref());
         self.count(group.map(|group| &group.id)) == Some(seen.len())
@@ -143,13 +142,13 @@ impl VisibleBackend {
         if is_open { MessageVerdict::Open } else { MessageVerdict::Unknown }
     }
 
-    /// True if the caller may send methods that MCP does not define, whatever their names.
+    /// True if the caller may send methods outside of MCP, with any name.
     pub(crate) fn takes_any_method(&self) -> bool {
         self.access == Access::Full && !self.has_tool_rules()
     }
 
-    /// True if the caller is shown that the server has this extension, or this capability that MCP does not define: it may send
-    /// methods of it, which begin with the last part of its name.
+    /// True if the caller sees that the server has this extension, or this capability outside of MCP. The caller may
+    /// then send its methods, which begin with the last part of its name.
     pub(crate) fn shows_extension(&self, id: &str) -> bool {
         let methods = id.rsplit('/').next().unwrap_or(id);
         self.takes_any_method()
@@ -157,7 +156,7 @@ impl VisibleBackend {
             || self.entry.configured.spec.allow_methods.reaches_below(methods)
     }
 
-    /// The verdict on a completion: what MCP does not define takes full rights.
+    /// The verdict on a completion. Subjects outside of MCP require full rights.
     fn completion(&self, params: &Payload) -> MessageVerdict {
         match self.access {
             Access::Full => MessageVerdict::Open,
@@ -165,9 +164,9 @@ impl VisibleBackend {
         }
     }
 
-    /// The verdict on a call of the tool of this (own) name by this client: it may call what it is shown. Under rules for tools
-    /// a name in no list is refused, since the server may take it for a tool that the rules leave out; without rules the
-    /// server decides about it.
+    /// The verdict on a call of the tool with this (own) name by this client, which may call every tool that it is
+    /// shown. If there are rules for tools, an unlisted name is refused, since the server may take it for a tool that
+    /// the rules leave out. Without rules the server decides about it.
     pub(crate) fn tool(&self, context: &Context, name: &str) -> ToolVerdict {
         if !self.shows_tool(name) {
             return ToolVerdict::Unknown;
@@ -189,7 +188,7 @@ impl VisibleBackend {
             && (self.has_plain_calls() || !self.entry.catalog.leaves_out_tools())
     }
 
-    /// True if the caller sees the tool of this (own) name in lists, as far as names decide.
+    /// True if the caller sees the tool with this (own) name in lists, as far as names decide.
     pub(crate) fn shows_tool(&self, name: &str) -> bool {
         if self.entry.configured.spec.tools.as_ref().is_some_and(|rules| rules.offered(name).is_none())
             || !self.is_in_group(name)
@@ -202,30 +201,31 @@ impl VisibleBackend {
         }
     }
 
-    /// True if the caller's rights leave out nothing of what this server lists.
+    /// True if the caller's rights leave out nothing that this server lists.
     pub(crate) fn shows_all(&self, kind: ListKind) -> bool {
         kind != ListKind::Tools || self.access == Access::Full
     }
 
-    /// A text that differs between verdicts on the server.
+    /// A text that is different for each verdict on the server.
     pub(crate) fn verdict_text(&self) -> String {
         format!("{}:{:?}", self.entry.id, self.access)
     }
 
-    /// The name of the group at whose endpoint the server is seen; empty without one.
+    /// The name of the group whose endpoint shows the server; empty if there is none.
     pub(crate) fn group_name(&self) -> &str {
         self.group.as_ref().map_or("", |group| group.id.as_str())
     }
 
-    /// The tool to call in place of the (own) `name` that no list had so far, by the list that the caller's server gives
-    /// now: the same, the gateway's own that leads the user to the page without which the server is not reached, or none.
+    /// The tool to call for an (own) `name` missing from all lists so far, according to the current list of the
+    /// caller's server: the same tool; or the gateway's own tool, which sends the user to the page that unlocks the
+    /// server; or none.
     ///
     /// # Errors
     ///
-    /// The reason for which there is no list.
+    /// If there is not a list.
     pub(crate) async fn listed_tool(&self, context: &Context, name: &str) -> Result<Option<String>, ErrorObject> {
         let connect_tool = self.entry.configured.connect_tool.filter(|tool| *tool != name);
-        // the user may have been at the page since
+        // the user may have visited the page in the meantime
         let is_replaced = connect_tool.is_some_and(|tool| self.is_known_to_list(context, tool));
         let max_age = if is_replaced { Duration::ZERO } else { LIST_IS_CURRENT };
         let list = self.entry.catalog.current(context, ListKind::Tools, max_age).await?;
@@ -233,28 +233,28 @@ impl VisibleBackend {
         Ok(shown.into_iter().find(|tool| list.shows(tool, context.client.revision)).map(str::to_owned))
     }
 
-    /// The server itself, if a call needs nothing that only the lists know.
+    /// The server itself, if calls need nothing from the lists.
     pub(crate) fn plain_server(&self) -> Option<&Arc<dyn Server>> {
         self.has_plain_calls().then_some(&self.entry.server)
     }
 
-    /// Shows the backend's messages on the merged endpoint.
+    /// The rewriter that shows the backend's messages on the merged endpoint.
     pub(crate) fn rewriter(&self) -> Rewriter {
         Rewriter { backend: self.entry.id.clone(), names_server: self.several }
     }
 
-    /// True if the operator has rules for the tools of the backend, or of the group at whose endpoint it is.
+    /// True if the operator has rules for the tools of the backend, or of the group whose endpoint shows it.
     fn has_tool_rules(&self) -> bool {
         self.entry.configured.spec.tools.is_some() || self.group.as_ref().is_some_and(|group| group.tools.is_some())
     }
 
-    /// True if the group of the endpoint has the tool of this (own) name.
+    /// True if the endpoint's group has the tool with this (own) name.
     fn is_in_group(&self, name: &str) -> bool {
         let Some(group) = &self.group else { return true };
         group.tools.is_none() || group.offers(&names::prefixed(&self.entry.id, name))
     }
 
-    /// True if the cached list of the caller's server shows the tool of this (own) name to this client.
+    /// True if the cached list of the caller's server shows this client the tool with this (own) name.
     fn is_known_to_list(&self, context: &Context, name: &str) -> bool {
         let list = self.entry.catalog.list(context, ListKind::Tools);
         list.own().is_some_and(|list| list.shows(name, context.client.revision))
@@ -272,7 +272,7 @@ impl Completed {
     ///
     /// # Errors
     ///
-    /// `-32602` if it is none that MCP defines.
+    /// `-32602` if MCP does not define it.
     pub(crate) fn of(params: &Payload) -> Result<Self, ErrorObject> {
         let kind = params.member("ref").and_then(|text| Object::parse(text.as_bytes())?.string("type"));
         match kind.as_deref() {

@@ -1,4 +1,4 @@
-//! Values that are alike, such as lists that servers gave to several users: they are held once. Knows nothing of whose they are.
+//! Equal values, such as lists that servers gave to several users: stored only once.
 
 use std::{
     collections::HashMap,
@@ -8,19 +8,20 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// Values that somebody holds, by what makes them alike.
+/// Values in use, by key. Only values under the same key are compared.
 pub(super) struct Alike<K, T>(Mutex<AlikeByKey<K, T>>);
 
 struct AlikeByKey<K, T> {
     values: HashMap<K, Weak<T>>,
-    /// The number at which those that nobody holds are forgotten.
+    /// Number of values that triggers forgetting unused ones.
     sweep_at: usize,
 }
 
 // === impl Alike ===
 
 impl<K: Hash + Eq, T> Alike<K, T> {
-    /// The value that others hold already under this key, if `is_same` confirms it; else this one, for those who come next.
+    /// The value already in use under this key, if `is_same` confirms it; otherwise this one, which later callers will
+    /// share.
     pub(super) fn shared(&self, key: K, value: T, is_same: impl FnOnce(&T, &T) -> bool) -> Arc<T> {
         let value = Arc::new(value);
         let mut known = self.0.lock();

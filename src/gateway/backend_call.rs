@@ -1,6 +1,6 @@
-//! One call of one backend, under the backend's own names, with the data from its lists: parameters that are mirrored
-//! in headers (2026-07-28), wrapped output schemas, tools that run only as tasks. Parameters that the client mirrored
-//! are checked against the listed tool first; those for the server are derived again. Knows nothing of routes.
+//! One call of one backend, under the backend's own names, using the data in its lists: parameters mirrored in headers
+//! (2026-07-28), wrapped output schemas, tools that run only as tasks. First checks the parameters mirrored by the
+//! client against the listed tool, then derives the ones for the server again.
 
 use std::sync::Arc;
 
@@ -17,26 +17,25 @@ use crate::{
     model::BackendId,
 };
 
-/// A call of a tool of a server that may be one of 2026-07-28.
+/// A tool call to a server that may speak 2026-07-28.
 struct BackendToolCall {
     seen: VisibleBackend,
     call: Call,
-    /// The tool's own name.
     name: String,
-    /// Whether the server may still turn out not to have run it.
+    /// Progress: while nothing has come, the server may still report that it did not run the tool.
     stage: ToolCallStage,
 }
 
-/// What is known of a call that was sent.
+/// State of a call that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ToolCallStage {
-    /// It was sent, and nothing has come.
+    /// The call was sent, and nothing has come back.
     Sent,
-    /// The server has begun with it, or it was sent again.
+    /// The server has begun to run it, or it was sent again.
     Begun,
 }
 
-/// Calls the backend. A [plain](VisibleBackend::plain_server) one is called without this.
+/// Calls the backend. Not needed for a [plain](VisibleBackend::plain_server) one.
 pub(crate) fn call(seen: &VisibleBackend, call: Call) -> Reply {
     if !seen.entry.catalog.mirrors_params() {
         return seen.entry.server.call(call);
@@ -50,7 +49,7 @@ pub(crate) fn call(seen: &VisibleBackend, call: Call) -> Reply {
     seen.entry.server.call(call).map(move |event| hide_envelope_fault(&backend, event))
 }
 
-/// A tool that a client calls and of whose parameters it mirrors some, by the name that the client is shown.
+/// A tool called by a client that mirrors some of its parameters, under the name shown to the client.
 pub(crate) struct MirroredTool {
     seen: VisibleBackend,
     shown: String,
@@ -62,15 +61,15 @@ pub(crate) struct MirroredTool {
 // === impl MirroredTool ===
 
 impl MirroredTool {
-    /// The tool of `seen` that a client calls by the name `shown`, and what the client's transport mirrored of the call;
-    /// `None` if it mirrors nothing, or if no tool of that backend is mirrored.
+    /// The tool of `seen` that a client calls by the name `shown`, and the parts of the call mirrored by the client's
+    /// transport. `None` if nothing is mirrored, or the backend has no tool with mirrored parameters.
     pub(crate) fn of(seen: &VisibleBackend, (shown, own): (&str, &str), mirror: Option<Arc<Mirror>>) -> Option<Self> {
         let mirror = mirror.filter(|_| seen.entry.catalog.may_mirror_params())?;
         Some(Self { seen: seen.clone(), shown: shown.to_owned(), own: own.to_owned(), mirror })
     }
 
-    /// Checks that the call is what the client mirrored of it, by the cached list; `None` if there is none. The server
-    /// decides about an unlisted tool.
+    /// Checks against the cached list that the call matches what the client mirrored; `None` if there is not a list.
+    /// The server decides about an unlisted tool.
     ///
     /// # Errors
     ///
@@ -80,7 +79,7 @@ impl MirroredTool {
         Some(self.check_by(&list, call))
     }
 
-    /// The same by a list that is waited for. Without one the server decides.
+    /// The same, but waits for a list. Without one the server decides.
     ///
     /// # Errors
     ///
@@ -98,7 +97,7 @@ impl MirroredTool {
     fn check_by(&self, list: &List, call: &Call) -> Result<(), ErrorObject> {
         let name = list.unshorten(&self.shown).unwrap_or(&self.own);
         match list.mirrored(name) {
-            // the refusal of the call itself tells nothing of it
+            // the call itself is refused, which reveals nothing
             Some(_) if !self.seen.shows_tool(name) => Ok(()),
             Some(mirrored) => mirrored.check(&arguments(&call.params), &self.mirror),
             None => Ok(()),
@@ -110,7 +109,6 @@ fn arguments(params: &Payload) -> Value {
     params.member("arguments").and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
-/// Reports an error that only the gateway could prevent as the gateway's (`translation` 2.3).
 fn hide_envelope_fault(backend: &BackendId, event: Event) -> Event {
     match event {
         Event::Done(Outcome::Failed(error)) if error.is_envelope_fault() => {
@@ -137,7 +135,7 @@ impl BackendToolCall {
         pass_through::until(reply, self)
     }
 
-    /// The call once more if its tool has changed; else the error, as the gateway's.
+    /// Sends the call again if its tool has changed; otherwise returns the error as the gateway's own.
     async fn sent_again(mut self, error: ErrorObject) -> Reply {
         if !self.mirrors_anew().await {
             return Reply::failed(hidden(&self.seen.entry.id, error));
@@ -146,14 +144,14 @@ impl BackendToolCall {
         pass_through::until(reply, Self { stage: ToolCallStage::Begun, ..self })
     }
 
-    /// The parameters of this call to mirror, as far as the list shows.
+    /// The parameters of this call to mirror, according to the list.
     fn mirrored_in(&self, list: &List) -> Option<Arc<Mirror>> {
         let mirror = list.mirrored(&self.name)?.of_call(&arguments(&self.call.params));
         (!mirror.is_empty()).then(|| Arc::new(mirror))
     }
 
     /// Fetches the list again, since the tool has changed (2026-07-28, transports, *Client Behavior*). Returns true if
-    /// the mirrored parameters change.
+    /// other parameters are mirrored now.
     async fn mirrors_anew(&mut self) -> bool {
         let list = self.seen.entry.catalog.renewed(&self.call.context, ListKind::Tools).await;
         off_worker(self.call.params.json().len()).await;
@@ -163,7 +161,7 @@ impl BackendToolCall {
         differs
     }
 
-    /// Marks a result of a tool whose output schema is wrapped for this client, so that the result is wrapped too
+    /// Marks the result of a tool whose output schema is wrapped for this client, so that the result is wrapped too
     /// (`translation` 3.3, STA).
     async fn marked(self, result: Payload) -> Reply {
         let is_wrapped = self.is_wrapped().await;
@@ -171,14 +169,14 @@ impl BackendToolCall {
         Reply::complete(if is_wrapped { result.of_wrapped_output() } else { result })
     }
 
-    /// True if the mark would mean anything.
+    /// True if marking the result would make a difference.
     fn may_be_wrapped(&self, result: &Payload) -> bool {
         let has_any_output = |revision: Revision| revision.has(Feature::AnyOutput);
         let is_wrapped = has_any_output(result.revision) && !has_any_output(self.call.context.client.revision);
         is_wrapped && result.structured_content().is_some()
     }
 
-    /// True if the list says so. Waits for a list only if the cached one does not know the tool.
+    /// True if the list shows a wrapped schema. Waits for a list only if the cached one lacks the tool.
     async fn is_wrapped(&self) -> bool {
         if let Some(wrapped) = self.at_hand().and_then(|list| list.wraps_output_of(&self.name)) {
             return wrapped;
@@ -208,7 +206,7 @@ impl Takeover for BackendToolCall {
     fn take_over(self, event: Event, rest: Reply) -> Reply {
         match event {
             Event::Done(Outcome::Complete(result)) => Reply::later(self.marked(result)),
-            // the server reports that it has not run it
+            // the server reports that it has not run the call
             Event::Done(Outcome::Failed(error))
                 if self.stage == ToolCallStage::Sent && error.code() == ErrorObject::HEADER_MISMATCH =>
             {

@@ -1,4 +1,4 @@
-//! The backends of one moment and their groups, regardless of callers: `access` decides who sees which. Knows nothing of calls.
+//! The current backends and their groups, regardless of callers: `access` decides who sees which.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -15,54 +15,49 @@ use crate::{
     support::FastMap,
 };
 
-/// The backends of one moment, in configured order. It never changes; another takes its place.
+/// The current backends, in configured order. The set never changes; a new one replaces it.
 pub(crate) struct Backends {
     pub(crate) entries: Vec<Arc<BackendEntry>>,
     index: FastMap<String, usize>,
-    /// Those whose servers tell nobody by themselves, by place.
+    /// Places of the backends whose servers do not announce their events themselves.
     silent: Vec<usize>,
-    /// The clients that all others tell.
+    /// The clients registered for the events of all other servers.
     hearers: Option<Arc<Hearers>>,
     groups: BTreeMap<BackendId, BackendGroup>,
-    /// True if one of them may say something else to each user.
+    /// True if some server may describe itself differently to each user.
     differ_by_user: bool,
     naming: Naming,
 }
 
-/// A group and its backends, by place.
+/// A group and the places of its backends.
 pub(crate) struct BackendGroup {
     pub(crate) spec: Arc<GroupSpec>,
     members: Vec<usize>,
 }
 
-/// The names in which backends are shown.
+/// The names under which backends are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NameView {
-    /// Those of the merged endpoint.
     Merged,
-    /// The backend's own.
     Own,
 }
 
-/// One of the backends.
 pub(crate) struct BackendEntry {
-    /// Its name.
     pub(crate) id: BackendId,
     pub(crate) configured: ConfiguredBackend,
-    /// Its server, with its layers.
+    /// Its server, with the layers around it.
     pub(crate) server: Arc<dyn Server>,
-    /// The tools that a right to read reaches.
+    /// The tools that a read-only right covers.
     pub(crate) read_only_tools: HashSet<String>,
-    /// The origin of its own URL, whose web addresses belong to it; `None` if it has no URL.
+    /// The origin of its own URL; web addresses there belong to it. `None` if it has no URL.
     pub(crate) origin: Option<Origin>,
-    /// Its lists.
     pub(crate) catalog: Arc<Catalog>,
 }
 
 // === impl Backends ===
 
 impl Backends {
-    /// Creates the set. Of two with one name the first counts; the configuration prevents that.
+    /// Creates the set. If two have the same name, the first wins; the configuration prevents that.
     pub(crate) fn new(entries: Vec<Arc<BackendEntry>>, groups: &Groups, naming: Naming) -> Self {
         let index: FastMap<_, _> =
             entries.iter().enumerate().rev().map(|(at, entry)| (entry.id.to_string(), at)).collect();
@@ -82,12 +77,13 @@ impl Backends {
         Self { entries, index, silent, hearers, groups, differ_by_user, naming }
     }
 
-    /// True if one of them may say something else to each user.
+    /// True if some server may describe itself differently to each user.
     pub(crate) const fn differ_by_user(&self) -> bool {
         self.differ_by_user
     }
 
-    /// The names in which the backends at `target` are shown: the merged endpoint may stand for the only backend.
+    /// The names under which `target` shows its backends. The merged endpoint may show a single backend under its own
+    /// names.
     pub(crate) fn view(&self, target: &Target) -> NameView {
         match target {
             Target::Merged if self.naming != Naming::Plain || self.entries.len() != 1 => NameView::Merged,
@@ -96,7 +92,6 @@ impl Backends {
         }
     }
 
-    /// The backend with this name.
     pub(crate) fn find(&self, name: &str) -> Option<&Arc<BackendEntry>> {
         self.index.get(name).map(|at| &self.entries[*at])
     }
@@ -120,17 +115,18 @@ impl Backends {
         group.members.iter().map(|at| &self.entries[*at])
     }
 
-    /// The clients that hear all servers but those of [`Self::silent`].
+    /// The clients registered for the events of all servers except [`Self::silent`].
     pub(crate) const fn hearers(&self) -> Option<&Arc<Hearers>> {
         self.hearers.as_ref()
     }
 
-    /// The backends that each client has to listen at.
+    /// The backends that each client has to listen to separately.
     pub(crate) fn silent(&self) -> impl Iterator<Item = &Arc<BackendEntry>> {
         self.silent.iter().map(|at| &self.entries[*at])
     }
 
-    /// The number of backends in the group with this name, or of all without a name; `None` if there is no such group.
+    /// Number of backends in the group with this name, or in total if there is not a name; `None` if there is no such
+    /// group.
     pub(crate) fn count(&self, group: Option<&BackendId>) -> Option<usize> {
         match group {
             None => Some(self.entries.len()),
@@ -138,12 +134,10 @@ impl Backends {
         }
     }
 
-    /// The names of the groups.
     pub(crate) fn group_ids(&self) -> Vec<BackendId> {
         self.groups.keys().cloned().collect()
     }
 
-    /// True if there is a backend or group of this name.
     pub(crate) fn has(&self, id: &BackendId) -> bool {
         self.index.contains_key(id.as_str()) || self.groups.contains_key(id)
     }
@@ -152,7 +146,7 @@ impl Backends {
 // === impl BackendEntry ===
 
 impl BackendEntry {
-    /// Puts a backend in its place, with these lists of its server.
+    /// Creates the entry of a backend, with the lists of its server.
     pub(crate) fn new(configured: ConfiguredBackend, catalog: Arc<Catalog>) -> Self {
         let (backend, server) = (configured.id(), Arc::clone(&configured.server));
         let server = stacked(&configured.layers, Beneath { backend, server, facts: catalog.facts() });

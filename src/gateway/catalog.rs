@@ -1,14 +1,14 @@
-//! Lists of one backend, served from memory (design rule 6). Knows nothing of merging and of policy.
+//! Lists of one backend, served from memory (design rule 6).
 //!
-//! A [`ListCache`] holds the lists for one kind of client: keyed by its owner and by the client's capabilities, since
-//! servers show other tools to other clients. Lists are served as cached and refreshed in the background: when they are
-//! older than [`CatalogSettings::refresh`], or when the backend reports a change. The cache of a failed backend is
-//! kept.
+//! A [`ListCache`] holds the lists for one kind of client. Its key is its owner and the client's capabilities, since
+//! servers show different tools to different clients. Lists are served as cached and refreshed in the background: when
+//! they are older than [`CatalogSettings::refresh`], or when the backend reports a change. A failed backend keeps its
+//! cache.
 //!
-//! The owner of a cache is, for a backend that is shared per user, that user. For one that is shared per session, it is
-//! the gateway with the same capabilities, so that listing starts no process for a session; once the session's own
-//! backend session reports a change, that session is asked and gets its own cache. A client without a session has the
-//! backend session of its user.
+//! The owner of a cache depends on how the backend is shared. If it is shared per user, the user owns the cache. If it
+//! is shared per session, the gateway owns the cache for the same capabilities, so that listing starts no process for a
+//! session; once the session's own backend session reports a change, that session is asked and gets its own cache. A
+//! client without a session uses its user's backend session.
 
 mod cache;
 mod cache_table;
@@ -52,10 +52,9 @@ use crate::{
     model::{BackendId, Requester, SessionId, Share, UserId, status::EmptyList},
 };
 
-/// The lists of one backend.
 pub(crate) struct Catalog {
     source: Arc<ListSource>,
-    /// True if a call needs nothing that only the lists know, as far as the backend has listed anything.
+    /// True if calls need nothing from the lists, as far as the backend has listed anything.
     pub(crate) has_plain_calls: Arc<AtomicBool>,
     share: Share,
     caches: RwLock<CacheTable>,
@@ -79,8 +78,8 @@ impl Catalog {
         self.context(ClientInfo::gateway())
     }
 
-    /// The context for lists of all clients with the same capabilities as this one. The server hears of the first one,
-    /// whose session may continue the connection.
+    /// The context for lists of all clients with the same capabilities as this one. The server sees the first such
+    /// client, whose session may continue the connection.
     fn alike_context(&self, client: &ClientInfo) -> Context {
         if client.capabilities.key().is_empty() {
             return self.own_context();
@@ -92,8 +91,8 @@ impl Catalog {
         Context::of_gateway(client, self.source.account.clone())
     }
 
-    /// Server information of the backend; starts a fetch if it is due. The last known one is used meanwhile, so that no
-    /// session waits for it twice (`translation` 6.7).
+    /// Server information of the backend; starts a fetch if one is due. Until it ends, the last known information is
+    /// used, so that no session waits for it twice (`translation` 6.7).
     pub(crate) fn server_info(&self, context: &Context) -> Lookup<DiscoverInfo> {
         let cache = self.cache(context);
         let mut freshness = self.source.server_info(&cache);
@@ -116,11 +115,11 @@ impl Catalog {
         self.source.mirroring.load(Ordering::Relaxed) != source::NONE_MIRRORS
     }
 
-    /// The whole list; starts a fetch if it is due.
+    /// The whole list; starts a fetch if one is due.
     pub(crate) fn list(&self, context: &Context, kind: ListKind) -> Lookup<List> {
         let cache = self.cache(context);
         cache.want(kind);
-        // with a process for each session, a session has its own cache only after a change
+        // with a process for each session, a session gets its own cache only after a change
         let is_told = self.share == Share::Session && cache.key.owner != CacheOwner::Base;
         let freshness = self.source.list(&cache, kind);
         let fallback = if freshness.value.is_some() { None } else { self.substitute(&cache.key, kind) };
@@ -131,28 +130,28 @@ impl Catalog {
         Lookup { cached, freshness, fallback, is_told, may_be_remembered: false, backend }
     }
 
-    /// The same for a reader to whom the list of an earlier process may be shown. It decides nothing: not what a caller may
-    /// call, and not how.
+    /// The same for a reader who may see the list of an earlier process. That list never decides what a caller may
+    /// call, or how.
     pub(crate) fn list_to_show(&self, context: &Context, kind: ListKind) -> Lookup<List> {
         Lookup { may_be_remembered: true, ..self.list(context, kind) }
     }
 
     fn expect(&self, context: &Context) {
-        // a client that opens its session is not the requester yet
+        // a client that is just opening its session is not the requester yet
         if context.requester != Requester::Gateway || *context.client != ClientInfo::gateway() {
             self.source.server.expect(context);
         }
     }
 
-    /// The list that stands for one that is not there yet: that of the gateway with the same capabilities, or its own. An
-    /// empty one stands for none: a server may have things for its users alone.
+    /// The substitute for a missing list: the gateway's list for the same capabilities, or its own. An empty one is no
+    /// substitute: a server may offer things only to its users.
     fn substitute(&self, key: &ListCacheKey, kind: ListKind) -> Option<Arc<List>> {
         let alike = ListCacheKey { owner: CacheOwner::Base, ..key.clone() };
         let alike = self.caches.read().get(&alike).and_then(|alike| alike.list(kind).value());
         alike.or_else(|| self.base()?.list(kind).value()).filter(|list| list.len() > 0)
     }
 
-    /// The whole list, fetched again because the backend behaved as if it had changed; `None` if it cannot be fetched.
+    /// The whole list, fetched again because the backend acted as if it had changed; `None` if that fails.
     pub(crate) async fn renewed(&self, context: &Context, kind: ListKind) -> Option<Arc<List>> {
         let cache = self.cache(context);
         let cached = cache.list(kind);
@@ -166,7 +165,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// The reason for which it cannot be fetched.
+    /// If it cannot be fetched.
     pub(crate) async fn current(
         &self,
         context: &Context,
@@ -195,8 +194,8 @@ impl Catalog {
         key
     }
 
-    /// The owner of the backend session for this context, unless it is shared by all. A client without a session is
-    /// identified by its user (`translation` 4b.1).
+    /// The owner of the backend session for this context, unless all share it. A client without a session is identified
+    /// by its user (`translation` 4b.1).
     fn own_owner(&self, context: &Context) -> Option<CacheOwner> {
         match (self.share, &context.requester) {
             (_, Requester::Gateway) | (Share::All, _) => None,
@@ -205,19 +204,19 @@ impl Catalog {
         }
     }
 
-    /// True if this context reads the lists of all until a backend session of its own reports a change.
+    /// True if this context reads the lists shared by all, until its own backend session reports a change.
     pub(crate) fn hears_own_changes(&self, context: &Context) -> bool {
         self.share == Share::Session && self.key(context).owner == CacheOwner::Base
     }
 
-    /// The list that this context is served, if it is there.
+    /// The list served to this context, if there is one.
     pub(crate) fn cached(&self, context: &Context, kind: ListKind) -> Option<Arc<List>> {
         self.cache(context).list(kind).value()
     }
 
-    /// Handles a change of these lists in the backend's session for this context. The gateway's lists that its client was
-    /// told of since its last change are `reported`. Returns true if the client is notified at once; otherwise once the list
-    /// has been fetched and differs.
+    /// Handles a change of these lists in the backend's session for this context. `reported` are the gateway's lists
+    /// that were reported to its client since its last change. Returns true if the client is notified at once;
+    /// otherwise it is notified once the list has been fetched and differs.
     pub(crate) fn changed_for(
         &self,
         context: &Context,
@@ -228,7 +227,7 @@ impl Catalog {
             let capabilities = context.client.capabilities.key().to_owned();
             let key = ListCacheKey { owner, capabilities };
             let served = kinds.iter().map(|kind| self.cached(context, *kind)).collect::<Vec<_>>();
-            // replaced, so that a request that follows the notification waits for the new list
+            // replaced, so that a request sent after the notification waits for the new list
             self.caches.write().remove(&key);
             let cache = self.open(key, context);
             if reported.is_empty() {
@@ -248,21 +247,21 @@ impl Catalog {
         for kind in kinds {
             // without an earlier list to compare, the server's notification counts
             cache.list(*kind).notify_later(None);
-            // it may have heard of the change in a call
+            // the client may have learned of the change during a call
             cache.list(*kind).outdate();
             self.source.list(&cache, *kind);
         }
         false
     }
 
-    /// Removes the lists of a user who is gone.
+    /// Removes the lists of a deleted user.
     pub(crate) fn forget_user(&self, user: &UserId) {
         self.caches.write().retain(|key| !matches!(&key.owner, CacheOwner::User(owner) if owner == user));
         self.source.settings.descriptions.forget(Some(user));
     }
 
-    /// Handles a change in the base connection: shared lists are fetched again if they were read since the last change;
-    /// those of users and sessions on demand.
+    /// Handles a change in the base connection. Shared lists are fetched again if they were read since the last change;
+    /// lists of users and sessions are fetched on demand.
     pub(crate) fn changed(&self, kinds: &[ListKind]) {
         let caches: Vec<_> = self.caches.read().values().cloned().collect();
         for cache in caches {
@@ -275,7 +274,7 @@ impl Catalog {
         }
     }
 
-    /// The kinds of lists that have just changed, for new listens: their clients may have got the old ones.
+    /// Kinds of lists that have just changed, for new listens: their clients may have read the old ones.
     pub(crate) fn just_changed(&self, context: &Context) -> Vec<ListKind> {
         let cache = self.caches.read().get(&self.key(context)).cloned();
         let changed =
@@ -283,7 +282,7 @@ impl Catalog {
         ListKind::ALL.into_iter().filter(changed).collect()
     }
 
-    /// Fetches what the gateway itself sees, as far as it is not there and due.
+    /// Fetches the gateway's own lists that are missing and due.
     pub(crate) fn warm(&self) {
         let cache = self.cache(&self.own_context());
         for kind in ListKind::ALL.into_iter().filter(|kind| cache.list(*kind).value().is_none()) {
@@ -291,7 +290,7 @@ impl Catalog {
         }
     }
 
-    /// Forgets that the backend could not be asked, and asks it at once for what the gateway itself sees.
+    /// Forgets failed fetches, and fetches the gateway's own lists at once.
     pub(crate) fn ask_again(&self) {
         for cache in self.caches.read().values() {
             cache.forget_failures();
@@ -304,12 +303,10 @@ impl Catalog {
         &self.source.facts
     }
 
-    /// The server whose lists these are.
     pub(crate) fn server(&self) -> &Arc<dyn Server> {
         &self.source.server
     }
 
-    /// The name of the backend.
     pub(crate) fn backend(&self) -> &BackendId {
         &self.source.backend
     }
@@ -319,7 +316,7 @@ impl Catalog {
         &self.source.settings.cancel
     }
 
-    /// True if each list that the gateway itself sees is there, or could not be fetched.
+    /// True if each of the gateway's own lists is present, or could not be fetched.
     pub(crate) fn is_listed(&self) -> bool {
         self.base().is_some_and(|base| {
             ListKind::ALL.into_iter().all(|kind| {
@@ -329,12 +326,12 @@ impl Catalog {
         })
     }
 
-    /// The list that the gateway itself sees, if it is there.
+    /// The gateway's own list, if present.
     pub(crate) fn listed(&self, kind: ListKind) -> Option<Arc<List>> {
         self.base()?.list(kind).value()
     }
 
-    /// False if the server declares no such list. The list of an earlier process is enough to go on.
+    /// False if the server declares no such list. The list of an earlier process is enough to know.
     pub(crate) async fn may_have(&self, context: &Context, kind: ListKind) -> bool {
         let info = self.server_info(context);
         if info.at_hand().is_none() {
@@ -354,17 +351,17 @@ impl Catalog {
         list.map_or(0, |list| list.len())
     }
 
-    /// True if the tools that clients are shown are those of an earlier process.
+    /// True if clients are shown tools of an earlier process.
     pub(crate) fn is_remembered(&self) -> bool {
         self.base().is_some_and(|base| base.list(ListKind::Tools).remembered().is_some())
     }
 
-    /// The reason why the gateway itself sees no entry; `None` if it sees some, or has not asked.
+    /// Reason why the gateway itself sees no entry; `None` if it sees some, or has not asked.
     pub(crate) fn emptiness(&self, kind: ListKind) -> Option<EmptyList> {
         let Freshness { value, failure, began, .. } = self.base()?.list(kind).look(Duration::MAX);
         match (value, failure, began) {
             (Some(list), ..) if list.len() > 0 => None,
-            // an error of the server's own has its version
+            // an error from the server itself has its version
             (_, Some(error), _) if error.revision().is_some() => Some(EmptyList::refused(&error)),
             (_, Some(error), _) => Some(EmptyList::not_fetched(&error.message())),
             (Some(list), None, _) => list.emptiness(),

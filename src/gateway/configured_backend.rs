@@ -12,20 +12,20 @@ use crate::{
 /// One backend and the operator's settings for it.
 #[derive(Clone)]
 pub struct ConfiguredBackend {
-    /// Its configuration.
     pub spec: Arc<BackendSpec>,
-    /// Number of its server among those that had this name: another number is another server, whose lists are fetched anew.
+    /// Number of its server among all that had this name. A new number means a new server, whose lists are fetched
+    /// again.
     pub generation: u64,
-    /// Its server, as the lists are read from it.
+    /// Its server, for reading the lists.
     pub server: Arc<dyn Server>,
-    /// The way in which the server tells clients; `None` if each has to listen at it.
+    /// The server's way of announcing events to clients; `None` if each client has to listen to it.
     pub announcer: Option<Arc<dyn Announcer>>,
-    /// The layers around it for the calls of clients, the outermost first.
+    /// The layers around it for client calls, outermost first.
     pub layers: Vec<Layer>,
-    /// The gateway's own tool that leads a user to a page, listed in place of the server's while that is not reached
-    /// without the page; `None` if the server is the same for all users.
+    /// The gateway's own tool that sends a user to a page, listed instead of the server's tools until the user has
+    /// visited it; `None` if the server is the same for all users.
     pub connect_tool: Option<&'static str>,
-    /// Last server information, perhaps from an earlier process of the gateway: given to clients until the backend
+    /// Last server information, perhaps from an earlier process of the gateway: sent to clients until the backend
     /// answers (`translation` 6.7).
     pub last_server_info: Option<Payload>,
 }
@@ -33,24 +33,23 @@ pub struct ConfiguredBackend {
 // === impl ConfiguredBackend ===
 
 impl ConfiguredBackend {
-    /// Its name on this gateway.
     pub(crate) fn id(&self) -> &BackendId {
         &self.spec.id
     }
 
-    /// Sharing of its lists: those of a server that asks each user for something are each user's own.
+    /// Sharing of its lists: if a server asks each user for something, each user has their own lists.
     pub(crate) fn lists_shared(&self) -> Share {
         if self.spec.is_per_user() { Share::User } else { self.spec.share }
     }
 
-    /// Digest of the server and of the rules for its tools: lists of another section are not this one's. `None` for a server
-    /// that is always there.
+    /// Digest of the server and the rules for its tools: lists of another section do not belong to this server. `None`
+    /// for a server that always runs.
     pub(crate) fn section(&self) -> Option<Digest> {
         let server = self.spec.transport.server()?;
         Some(Digest::sha256(format!("{} {:?}", server.to_base64url(), self.spec.tools)))
     }
 
-    /// True if `other` lists the same: the same server, shared and shown alike.
+    /// True if `other` lists the same: the same server, shared and shown in the same way.
     pub(crate) fn lists_as(&self, other: &Self) -> bool {
         (self.id(), self.generation, self.lists_shared(), &self.spec.tools)
             == (other.id(), other.generation, other.lists_shared(), &other.spec.tools)

@@ -1,7 +1,7 @@
-//! Sealed cursors of merged lists: `gwc1.` and an encrypted position. Knows nothing of lists.
+//! Sealed cursors of merged lists: `gwc1.` and an encrypted position.
 //!
 //! A cursor is valid for the process that made it, the same list, the same user and the same set of backends. Any other
-//! use is the same error: the client lists again from the start.
+//! use gets the same error: the client lists again from the start.
 
 use crate::{
     mcp::ErrorObject,
@@ -12,7 +12,7 @@ const PREFIX: &str = "gwc1.";
 /// Maximum length of a cursor.
 const MAX_CURSOR: usize = 256;
 
-/// Makes and opens cursors.
+/// Seals and opens cursors.
 pub(crate) struct Cursors(SealingKey);
 
 impl Cursors {

@@ -1,5 +1,5 @@
-//! Merged descriptions of servers, kept until one of them may have changed: to open a session costs the same whatever the number of
-//! servers. Knows nothing of how they are merged.
+//! Merged descriptions of servers, kept until one of them may have changed: opening a session costs the same for any
+//! number of servers.
 
 use std::sync::{Arc, Weak};
 
@@ -17,10 +17,8 @@ use crate::{
     },
 };
 
-/// Maximum number of descriptions.
 const MAX_DESCRIPTIONS: usize = 1_024;
 
-/// The descriptions.
 pub(crate) struct Descriptions {
     kept: Mutex<KeptDescriptions>,
     alike: Alike<Digest, MergedDescription>,
@@ -30,27 +28,26 @@ pub(crate) struct Descriptions {
 
 struct KeptDescriptions {
     by_key: LruCache<DescriptionKey, KeptDescription>,
-    /// Counts the changes.
     changes: u64,
 }
 
-/// All that a description depends on, beside the servers.
+/// Everything that a description depends on, apart from the servers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct DescriptionKey {
     target: Target,
     rights: AllowedBackends,
     capabilities: String,
-    /// The user, where servers may say something else to each.
+    /// The user, if servers may describe themselves differently to each.
     user: Option<UserId>,
 }
 
-/// A description in use, until the next look at what it was made of.
+/// A description in use, until its sources are checked again.
 struct KeptDescription {
     merged: Arc<MergedDescription>,
     until: Instant,
 }
 
-/// A description, which several may have alike.
+/// A description, shared by all keys with an equal one.
 struct MergedDescription {
     result: Payload,
     _charge: Charge,
@@ -59,7 +56,7 @@ struct MergedDescription {
 // === impl Descriptions ===
 
 impl Descriptions {
-    /// None yet. This account pays for them.
+    /// An empty store, charged to this account.
     pub(crate) fn new(account: Account) -> Arc<Self> {
         Arc::new_cyclic(|itself: &Weak<Self>| {
             let kept = KeptDescriptions { by_key: LruCache::new(MAX_DESCRIPTIONS), changes: 0 };
@@ -69,18 +66,17 @@ impl Descriptions {
         })
     }
 
-    /// The number of changes so far.
     pub(crate) fn changes(&self) -> u64 {
         self.kept.lock().changes
     }
 
-    /// The description with this key, if it is kept.
+    /// The description with this key, if there is one.
     pub(crate) fn find(&self, key: &DescriptionKey) -> Option<Payload> {
         let mut kept = self.kept.lock();
         kept.by_key.get(key).filter(|one| Instant::now() < one.until).map(|one| one.merged.result.clone())
     }
 
-    /// Keeps a description up to this time, unless something has changed since there were so many `changes`, or memory is short.
+    /// Keeps a description until this time, unless something has changed since `changes` was read, or memory is short.
     pub(crate) fn keep(&self, (key, changes): (DescriptionKey, u64), result: &Payload, until: Instant) {
         let Ok(charge) = Charge::of(self.account.clone(), result.json().len()) else { return };
         let merged = MergedDescription { result: result.clone(), _charge: charge };
@@ -92,7 +88,7 @@ impl Descriptions {
         drop(replaced);
     }
 
-    /// Forgets what depends on the servers of this user, or all.
+    /// Forgets the descriptions that depend on the servers of this user, or all.
     pub(crate) fn forget(&self, user: Option<&UserId>) {
         let mut kept = self.kept.lock();
         kept.changes += 1;
@@ -123,8 +119,8 @@ impl Holding for Descriptions {
 // === impl DescriptionKey ===
 
 impl DescriptionKey {
-    /// The key for the client of `context` at this endpoint, where servers may say something else to each user or to none. `None`
-    /// for a session to which they may say something else.
+    /// The key for the client of `context` at this endpoint, if servers may describe themselves differently only to
+    /// each user, or to nobody. `None` for a session that they may single out.
     pub(crate) fn of(target: &Target, context: &Context, differs_by_user: bool) -> Option<Self> {
         let caller = &context.caller;
         let user = match context.requester {

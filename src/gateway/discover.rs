@@ -1,5 +1,4 @@
-//! Server information of the gateway (`translation` section 5): the union of that of its backends. Knows nothing of
-//! fetching.
+//! Server information of the gateway (`translation` section 5): the union of its backends' information.
 
 use serde_json::{Map, Value, json};
 
@@ -15,15 +14,15 @@ use crate::{
     model::Target,
 };
 
-/// The capabilities of servers that MCP defines.
+/// The server capabilities defined by MCP.
 const DEFINED: [&str; 8] =
     ["tools", "prompts", "resources", "completions", "logging", "experimental", "extensions", meta::CORE_TASKS];
 
-/// Maximum bytes of the joined instructions.
+/// Maximum size of the joined instructions, in bytes.
 const MAX_INSTRUCTIONS: usize = 16 << 10;
 
-/// The server information of the merged endpoint. A backend that has not answered yet counts as one with all
-/// capabilities, so that a client does not skip lists that follow a moment later. It is kept for those who come next.
+/// The server information of the merged endpoint. A backend that has not answered yet counts as having all
+/// capabilities, so that a client does not skip lists that follow a moment later. It is kept for later clients.
 pub(crate) async fn merged(shared: &GatewayState, target: &Target, context: &Context) -> Outcome {
     // before anything is read
     let changes = shared.descriptions.changes();
@@ -58,7 +57,7 @@ fn described(seen: &[VisibleBackend], given: &[Gathered<DiscoverInfo>]) -> Paylo
     Payload::of(Revision::V2026_07_28, &result)
 }
 
-/// One backend's own answer, without what this caller may not use.
+/// One backend's own answer, without the parts that this caller may not use.
 pub(crate) async fn own(seen: &VisibleBackend, context: &Context) -> Outcome {
     match seen.entry.catalog.server_info(context).wait().await {
         Ok(about) => Outcome::Complete(shown(seen, &about)),
@@ -66,8 +65,8 @@ pub(crate) async fn own(seen: &VisibleBackend, context: &Context) -> Outcome {
     }
 }
 
-/// A backend's answer without the extensions whose methods are unknown to this caller, and without the capabilities that stand for
-/// such methods.
+/// A backend's answer without extensions whose methods do not exist for this caller, and without capabilities that
+/// stand for such methods.
 fn shown(seen: &VisibleBackend, about: &DiscoverInfo) -> Payload {
     let unchanged = || about.result.clone();
     if seen.takes_any_method() {
@@ -90,7 +89,8 @@ fn shown(seen: &VisibleBackend, about: &DiscoverInfo) -> Payload {
     about.result.with("capabilities", &draft.text())
 }
 
-/// The union. `listChanged` is always true, since the set itself changes; what is not carried is not shown.
+/// The union. `listChanged` is always true, since the set itself changes. Capabilities that the gateway does not carry
+/// are not shown.
 fn capabilities(given: &[Gathered<DiscoverInfo>]) -> Value {
     let any = |test: &dyn Fn(&DiscoverInfo) -> bool| {
         given.is_empty() || given.iter().any(|one| one.as_deref().map_or(true, test))
@@ -124,7 +124,7 @@ fn capabilities(given: &[Gathered<DiscoverInfo>]) -> Value {
     union.into()
 }
 
-/// The instructions of each backend under its name, complete as far as they fit, the last one truncated.
+/// The instructions of each backend under its name: complete as long as they fit, the last one truncated.
 fn instructions(seen: &[VisibleBackend], given: &[Gathered<DiscoverInfo>]) -> Option<String> {
     let mut text = String::new();
     for (one, about) in seen.iter().zip(given) {

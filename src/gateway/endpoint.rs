@@ -1,4 +1,4 @@
-//! Endpoints of the gateway, each a [`Server`]. Dispatches by method, and knows nothing of the handlers.
+//! Endpoints of the gateway, each a [`Server`]. Only dispatches by method.
 
 use std::sync::Arc;
 
@@ -28,11 +28,11 @@ pub(crate) struct EndpointServer {
 
 impl Server for EndpointServer {
     fn call(&self, mut call: Call) -> Reply {
-        // a server that reads names without case would serve what was not checked under this name
+        // a server that ignores case would read names that were not checked
         if call.method.is_misspelled() {
             return unknown_method(&call);
         }
-        // from here on it is what is to be mirrored toward the server
+        // taken out: from here on, it is for the parameters mirrored to the server
         let mirror = call.context.mirror.take();
         let (shared, target) = (&self.shared, &self.target);
         let backends = shared.backends.load();
@@ -58,7 +58,7 @@ impl Server for EndpointServer {
 }
 
 impl EndpointServer {
-    /// Serves a call of the one server of this endpoint, of which the client mirrored this.
+    /// Serves a call to the only server of this endpoint, with the parameters that the client mirrored.
     fn own(&self, one: VisibleBackend, call: Call, mirror: Option<Arc<Mirror>>) -> Reply {
         match one.message(&call) {
             MessageVerdict::ByTool => self.own_tool(&one, call, mirror),
@@ -87,7 +87,7 @@ impl EndpointServer {
                 let endpoint = self.clone();
                 Reply::later(async move {
                     match tool.check(&call).await {
-                        // looked for again: the backends may have changed meanwhile
+                        // looked up again: the backends may have changed since
                         Ok(()) => endpoint.call(call),
                         Err(error) => Reply::failed(error),
                     }
@@ -97,7 +97,7 @@ impl EndpointServer {
     }
 }
 
-/// Serves a call that is about no server in particular.
+/// Serves a call that concerns no particular server.
 fn of_all(shared: &Arc<GatewayState>, target: &Target, call: Call) -> Reply {
     match &call.method {
         Method::Listen => listen::listen(Arc::clone(shared), target.clone(), call),
@@ -124,7 +124,7 @@ fn call_own_tool(one: &VisibleBackend, call: Call) -> Reply {
     if one.opens_all_tools() {
         return send(one, call);
     }
-    // a repeated member must not be read otherwise than it was checked
+    // a repeated member must be read the way it was checked
     let addressed = AddressedCall::of_own_tool(call);
     let name = addressed.shown();
     addressed.send_if_open(one, ListKind::Tools, (&name, &name))
@@ -137,7 +137,7 @@ fn send(one: &VisibleBackend, call: Call) -> Reply {
     }
 }
 
-/// The reply if there is no such method for the caller: a notification is dropped.
+/// The reply if the method does not exist for the caller: a notification is dropped.
 fn unknown_method(call: &Call) -> Reply {
     if call.method.is_notification() {
         metrics::counter!("lockkeeper_gateway_notifications_dropped_total").increment(1);
@@ -146,7 +146,7 @@ fn unknown_method(call: &Call) -> Reply {
     Reply::failed(ErrorObject::method_not_found(call.method.as_str()))
 }
 
-/// The reply if the caller can see no backend.
+/// The reply if the caller sees no backend.
 fn absent(call: &Call) -> Reply {
     match call.params.string("name") {
         Some(name) if call.method == Method::ToolsCall => Reply::failed(route::unknown(ListKind::Tools, &name)),

@@ -1,4 +1,4 @@
-//! Notifications of clients to every backend. Knows nothing of their content.
+//! Forwards client notifications to every backend.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use crate::{
     model::Target,
 };
 
-/// Notifies every backend at `target` that the caller sees and may notify of this. Those that do not accept it within the cold budget are skipped.
+/// Notifies every backend at `target` that the caller sees and may notify of this. Skips backends that do not accept it
+/// within the cold budget.
 pub(crate) fn notify(shared: &Arc<GatewayState>, target: Target, call: Call) -> Reply {
     let shared = Arc::clone(shared);
     Reply::later(async move {

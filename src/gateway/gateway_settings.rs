@@ -1,4 +1,4 @@
-//! Settings and dependencies of the gateway. Knows nothing of their use.
+//! Settings and dependencies of the gateway.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,40 +11,38 @@ use crate::{
     support::{MemoryBudget, Random},
 };
 
-/// The wait for backends that have not answered yet.
+/// Default wait for backends that have not answered yet.
 const COLD_BUDGET: Duration = Duration::from_secs(2);
 
-/// The presentation of the backends.
+/// Settings for presenting the backends.
 #[derive(Debug, Clone)]
 pub struct GatewaySettings {
     /// The names on the merged endpoint.
     pub naming: Naming,
-    /// Maximum length of a tool's or prompt's name on the merged endpoint, 44 to 64 characters; longer ones are shortened.
+    /// Maximum length of a tool or prompt name on the merged endpoint, 44 to 64 characters; longer ones are shortened.
     pub longest_name: usize,
     /// Maximum number of entries on one page.
     pub page_size: usize,
-    /// Maximum wait of a merged answer for backends that have not answered yet, if others have.
+    /// Maximum time that a merged answer waits for missing backends, once others have answered.
     pub cold_budget: Duration,
     /// The same for a list.
     pub cold_list_budget: Duration,
-    /// The age at which a list is refreshed in the background.
+    /// Age at which a list is refreshed in the background.
     pub refresh: Duration,
 }
 
-/// Dependencies of the gateway.
 #[derive(Clone)]
 pub struct GatewayDeps {
     /// For the key of the cursors.
     pub random: Arc<dyn Random>,
-    /// The observer of the backends' descriptions of themselves.
+    /// The observer of the backends' server information.
     pub observer: Observer,
-    /// The memory budget of the process.
     pub budget: MemoryBudget,
     /// Lists of earlier processes; `None` if none are kept.
     pub list_store: Option<Arc<dyn ListStore>>,
-    /// Owns the tasks that keep the catalog.
+    /// Owns the tasks that maintain the catalog.
     pub tracker: TaskTracker,
-    /// Ends them.
+    /// Ends these tasks.
     pub cancel: CancellationToken,
 }
 

@@ -1,8 +1,8 @@
-//! Waiting for the answers of several backends, with a limit. Knows nothing of what they are.
+//! Waits for the answers of several backends, up to a limit.
 //!
 //! A cold start waits for a short budget, counted from the start of each fetch, so that a silent backend delays only
-//! the first calls. A single backend without any known data is awaited to the end (`translation` 6.7), as is one whose
-//! reader was notified of a change. The list of an earlier process is not waited for, where it will do.
+//! the first calls. A single backend without any known data is awaited to the end (`translation` 6.7), and so is a
+//! backend whose change was reported to the reader. If the list of an earlier process is good enough, there is no wait.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,18 +12,18 @@ use tokio::time::{sleep_until, timeout_at};
 use super::catalog::Lookup;
 use crate::mcp::ErrorObject;
 
-/// The wait for a value that a client knows to have changed, from the start of its fetch.
+/// Maximum wait for a value with a change that a client knows about, from the start of its fetch.
 const RENEWAL: Duration = Duration::from_millis(250);
 
-/// A value that was gathered.
+/// A gathered value, or the reason for its absence.
 pub(crate) type Gathered<T> = Result<Arc<T>, ErrorObject>;
 
-/// The consequence of a budget that is used up before any backend has answered.
+/// Behaviour if the budget runs out before any backend has answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitPolicy {
-    /// Nothing is given.
+    /// Give up.
     Budget,
-    /// The first answer is waited for: an empty list would mislead.
+    /// Wait for the first answer: an empty list would mislead.
     UntilOne,
 }
 
@@ -43,7 +43,7 @@ pub(crate) async fn gather<T: PartialEq>(
     asked.into_iter().map(Lookup::take).collect()
 }
 
-/// Waits a moment for values that a client knows to have changed.
+/// Waits a moment for values with a change that a client knows about.
 async fn renewed<T: PartialEq>(asked: &[Lookup<T>]) {
     let known = asked.iter().filter(|one| one.freshness.outdated && one.freshness.value.is_some());
     let settling = known.filter_map(|one| Some((one.freshness.began? + RENEWAL, one.cached.settled())));
@@ -53,7 +53,7 @@ async fn renewed<T: PartialEq>(asked: &[Lookup<T>]) {
 async fn wait<T: PartialEq>(asked: &[Lookup<T>], budget: Duration, policy: WaitPolicy) {
     let here = |one: &Lookup<T>| one.freshness.value.is_some() || one.fallback.is_some() || one.remembered().is_some();
     let mut some_here = asked.iter().any(here);
-    // A failed one is awaited only if there is nothing else to return.
+    // a failed one is awaited only if there is nothing else to return
     let waits = |one: &&Lookup<T>| {
         let is_shown = one.freshness.value.is_some() || one.remembered().is_some();
         !is_shown && (one.freshness.failure.is_none() || !some_here)

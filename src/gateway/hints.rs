@@ -1,35 +1,33 @@
-//! Cache hints of lists (2026-07-28, caching). Knows nothing of their readers.
+//! Cache hints of lists (2026-07-28, caching).
 
 use crate::mcp::{Feature, Payload};
 
-/// Maximum time, in milliseconds, for which a list without one of its backends is fresh.
+/// Maximum lifetime, in milliseconds, of a list that lacks one of its backends.
 const INCOMPLETE: u64 = 5_000;
 
-/// The cache hints of a list.
+/// Cache hints of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CacheHints {
-    /// Time in milliseconds for which it is fresh.
+    /// Lifetime in milliseconds.
     pub(crate) ttl: u64,
-    /// Scope of the cache.
     pub(crate) scope: CacheScope,
 }
 
-/// Scope of a cache; the narrower one is the greater.
+/// Scope of a cache; the narrower scope is the greater value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CacheScope {
-    /// Shared caches.
     Public,
-    /// The requesting client, for the same authorization.
+    /// Only the requesting client, with the same authorization.
     Private,
 }
 
 // === impl CacheHints ===
 
 impl CacheHints {
-    /// Hints of legacy servers, which give none.
+    /// Hints for legacy servers, which send none.
     pub(crate) const NONE: Self = Self { ttl: 0, scope: CacheScope::Private };
 
-    /// Hints of one page of a server; none if it is from a legacy server or invalid.
+    /// Hints in one page of a server; none if it is from a legacy server or invalid.
     pub(crate) fn of(page: &Payload) -> Self {
         let Some(object) = page.object().filter(|_| page.revision.has(Feature::CacheHints)) else { return Self::NONE };
         let ttl = object.get("ttlMs").and_then(|text| text.parse().ok()).unwrap_or_default();
@@ -37,7 +35,7 @@ impl CacheHints {
         Self { ttl, scope: if public { CacheScope::Public } else { CacheScope::Private } }
     }
 
-    /// True if the server of this page says that it is for its reader only.
+    /// True if the server marks this page as private to its reader.
     pub(crate) fn is_for_reader_only(page: &Payload) -> bool {
         let object = page.object().filter(|_| page.revision.has(Feature::CacheHints));
         let scope = object.and_then(|object| object.string("cacheScope"));
@@ -54,7 +52,7 @@ impl CacheHints {
         Self { ttl: self.ttl.min(INCOMPLETE), ..self }
     }
 
-    /// The same within a narrower scope.
+    /// The same hints within a narrower scope.
     pub(crate) fn within(self, scope: CacheScope) -> Self {
         Self { scope: self.scope.max(scope), ..self }
     }

@@ -1,10 +1,9 @@
-//! `subscriptions/listen` for many backends: their notifications in one reply that does not end by itself. Knows
-//! nothing of how lists are cached.
+//! `subscriptions/listen` for many backends: merges their notifications into one endless reply.
 //!
 //! A listen with a filter begins with a single acknowledgement for all backends, each of which gets its own tasks and
-//! resources. A backend's `list_changed` is forwarded once the new list has been fetched and differs from the one that
-//! was served; several within 100 ms are merged. A server that tells the gateway and a session of the same change tells
-//! it twice: a session hears of it again if its own list is another than the gateway's that it heard of.
+//! resources. A backend's `list_changed` is forwarded once the new list has been fetched and differs from the one
+//! served before; several within 100 ms are merged. A server that reports a change to both the gateway and a session
+//! does so twice: the session is notified again if its own list differs from the gateway's list reported to it.
 
 mod parts;
 
@@ -43,42 +42,41 @@ use crate::{
     model::{BackendId, Target},
 };
 
-/// Changes that come together are one.
+/// Changes within this time are merged.
 const TOGETHER: Duration = Duration::from_millis(100);
-/// Time for the backends to acknowledge; later acknowledgements are left out.
+/// Time for the backends to acknowledge; later acknowledgements are ignored.
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(4);
-/// Events buffered before that; the oldest are dropped and counted.
+/// Events buffered before the acknowledgement; the oldest are dropped and counted.
 const MAX_EARLY: usize = 256;
 
-/// Event sources of one listen.
 struct ListenSources {
     shared: Arc<GatewayState>,
     target: Target,
     call: Call,
-    /// The place among the clients that servers tell by themselves; `None` for a listen that names tasks, at which each
-    /// server is listened to by itself, and without such servers.
+    /// The registration for the events of announcing servers. `None` if no server announces its events, or if the
+    /// listen names tasks, since that listens to each server separately.
     place: Option<HearerPlace>,
-    /// The event of such a server that passes through its layers.
+    /// The event of an announcing server that is passing through the server's layers.
     passing: Option<(VisibleBackend, Reply)>,
     /// The events of the other servers.
     told: SelectAll<BackendEvents>,
-    /// Number of servers that acknowledge tasks.
+    /// Number of servers expected to acknowledge tasks.
     waiting: usize,
-    /// The level of the session, and where it is held: nowhere before it is set.
+    /// The session's log level, and the servers holding it: none before it is set.
     level: LogLevel,
     held: Vec<Box<dyn HeldLevel>>,
     changes: broadcast::Receiver<Change>,
     sets: watch::Receiver<u64>,
     pending: PendingChanges,
-    /// The gateway's lists that were reported as changed to a client whose own connection may report that too.
+    /// The gateway's lists whose change was reported to a client whose own connection may report it too.
     reported: HashMap<(BackendId, ListKind), Arc<List>>,
-    /// The resources that are listened to: by backend, its own URIs and as the client names them.
+    /// Subscribed resources by backend: the backend's own URI, and the client's name for it.
     resources: BTreeMap<BackendId, Vec<(String, String)>>,
-    /// The members of the filter that MCP does not define.
+    /// Filter members outside of MCP.
     others: BTreeMap<String, Value>,
 }
 
-/// Lists with a change to report, and the time of the report.
+/// Lists with a change to report, and the time for the report.
 #[derive(Default)]
 struct PendingChanges {
     methods: Vec<Method>,
@@ -127,7 +125,7 @@ pub(crate) fn listen(shared: Arc<GatewayState>, target: Target, call: Call) -> R
 // === impl ListenSources ===
 
 impl ListenSources {
-    /// Listens at the backends of this moment. Those that tell by themselves take no work.
+    /// Listens to the current backends. Announcing servers cause no work.
     fn open(&mut self) {
         self.sets.mark_unchanged();
         let backends = self.shared.backends.load_full();
@@ -155,7 +153,7 @@ impl ListenSources {
         }
     }
 
-    /// Takes a place among the clients that servers tell by themselves, unless it has it.
+    /// Registers for the events of announcing servers, unless that is done.
     fn take_place(&mut self, hearers: &Arc<Hearers>) {
         if self.place.as_ref().is_some_and(|place| place.is_at(hearers)) {
             return;
@@ -166,7 +164,7 @@ impl ListenSources {
         self.place = Some(hearers.register(self.call.context.clone(), sees));
     }
 
-    /// Has the servers that tell by themselves send log messages of the session's level.
+    /// Makes announcing servers send log messages of the session's level.
     fn hold_level(&mut self) {
         if self.place.is_none() {
             return;
@@ -176,12 +174,12 @@ impl ListenSources {
         self.held = announcers.map(|server| server.hold_level(&self.call.context)).collect();
     }
 
-    /// The backend of this name, if the client sees it.
+    /// The backend with this name, if the client sees it.
     fn visible(&self, id: &BackendId) -> Option<VisibleBackend> {
         self.shared.backends.load().visible_one(&self.target, &self.call.context.caller, id)
     }
 
-    /// The acknowledgement of `chosen`, and what came before it.
+    /// The acknowledgement of `chosen`, and the events that came before it.
     async fn acknowledge(&mut self, chosen: Filter) -> VecDeque<Event> {
         let (mut honoured, mut early) = (Filter::default(), VecDeque::new());
         let mut waiting = self.waiting;
@@ -191,7 +189,7 @@ impl ListenSources {
         while !is_prepared || waiting > 0 {
             let due = end.unwrap_or_else(Instant::now);
             let events = tokio::select! {
-                // before any request whose result it could concern
+                // before any request whose result an event could concern
                 biased;
                 events = self.hear() => events,
                 prepared = &mut preparing, if !is_prepared => {
@@ -225,13 +223,13 @@ impl ListenSources {
         early
     }
 
-    /// The listens with the subscriptions at each backend that has any, and the one for what MCP does not define.
+    /// The listens for the subscriptions at each backend, and one for notifications outside of MCP.
     fn subscriptions(&self) -> Vec<BackendEvents> {
         let listen = |(id, uris): (&BackendId, &Vec<_>)| Some(self.subscribed(self.visible(id)?, uris.clone()));
         self.resources.iter().filter_map(listen).chain(self.others()).collect()
     }
 
-    /// The listen for what MCP does not define: at the endpoint of a server, for a caller who may send it anything.
+    /// The listen for notifications outside of MCP: at a server's own endpoint, for a caller who may send it anything.
     fn others(&self) -> Option<BackendEvents> {
         if self.others.is_empty() {
             return None;
@@ -276,7 +274,7 @@ impl ListenSources {
             },
             change = self.changes.recv() => match change {
                 Ok(change) => self.changed(&change),
-                // Too many to follow: all may have changed.
+                // too many to follow: everything may have changed
                 Err(_) => self.pending.add(ListKind::CHANGES),
             },
             Ok(()) = self.sets.changed() => {
@@ -288,7 +286,7 @@ impl ListenSources {
         Vec::new()
     }
 
-    /// Handles an event of a backend: a change counts as one, everything else is for the client.
+    /// Handles an event from a backend: changes are collected, everything else goes to the client.
     fn told(&mut self, backend: &BackendId, event: Event) -> Vec<Event> {
         match event {
             Event::Notified(Notification { method, .. }) if !ListKind::changed_by(&method).is_empty() => {
@@ -300,7 +298,7 @@ impl ListenSources {
         }
     }
 
-    /// Passes what a server told by itself through its layers, by a listen for this event alone.
+    /// Passes an announced event through the server's layers, by a listen for this event only.
     fn pass(&mut self, heard: HeardEvent) {
         let Some(seen) = self.visible(heard.backend()) else { return };
         let params = Payload::absent(self.call.params.revision);
@@ -309,7 +307,7 @@ impl ListenSources {
         self.passing = Some((seen, reply));
     }
 
-    /// Handles what has passed the layers.
+    /// Handles an event that has passed the layers.
     fn passed(&mut self, event: Option<Event>) -> Vec<Event> {
         match (event, &self.passing) {
             (None | Some(Event::Done(_)), _) | (_, None) => {
@@ -327,8 +325,8 @@ impl ListenSources {
         }
     }
 
-    /// The same update for each name by which the client listens to its resource. A web address, which keeps its URI, has two: that,
-    /// and one of a template which begins with an expression.
+    /// The same update for each name by which the client subscribed to its resource. A web address, which keeps its
+    /// URI, has two: the address itself, and that of a template that begins with an expression.
     fn updated(&self, backend: &BackendId, Notification { method, params }: Notification) -> Vec<Event> {
         let told = params.string("uri").unwrap_or_default();
         let resources = self.resources.get(backend).map(Vec::as_slice).unwrap_or_default();
@@ -343,7 +341,7 @@ impl ListenSources {
         shown.into_iter().map(named).collect()
     }
 
-    /// Handles a change that the client's own connection reports: the catalog decides whether it is news.
+    /// Handles a change reported by the client's own connection: the catalog decides whether it is news.
     fn heard_change(&mut self, backend: &BackendId, method: Method) {
         let Some(seen) = self.visible(backend) else { return };
         let kinds = ListKind::changed_by(&method);
@@ -374,7 +372,7 @@ impl ListenSources {
 // === impl PendingChanges ===
 
 impl PendingChanges {
-    /// Reports these lists soon, with what else is due.
+    /// Schedules these lists to be reported soon, together with others.
     fn add(&mut self, methods: impl IntoIterator<Item = Method>) {
         for method in methods {
             self.due.get_or_insert_with(|| Instant::now() + TOGETHER);
@@ -398,7 +396,7 @@ async fn next_of(passing: &mut Option<(VisibleBackend, Reply)>) -> Option<Event>
     }
 }
 
-/// The next event of a server that tells by itself; without a place there is none.
+/// The next announced event; waits forever without a registration.
 async fn next_heard(place: &mut Option<HearerPlace>) -> HeardEvent {
     match place {
         Some(place) => place.next().await,

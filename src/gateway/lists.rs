@@ -1,4 +1,4 @@
-//! The four lists, served from the catalog: merged, or one backend's own. Knows nothing of fetching.
+//! The four lists, served from the catalog: merged, or one backend's own.
 //!
 //! A merged list is in the client's version; each entry is translated from its server's version. The list of a single
 //! backend is in the backend's version, unchanged if possible.
@@ -22,13 +22,13 @@ use crate::{
     support::off_worker::off_worker,
 };
 
-/// A requested list, and its available parts.
+/// A list request, and the available parts of the list.
 struct ListQuery<'a> {
     view: NameView,
     kind: ListKind,
     seen: &'a [VisibleBackend],
     given: Vec<Gathered<List>>,
-    /// The backends whose tools are marked as callable as tasks, by place.
+    /// For each backend, by place: true if its tools are marked as callable as tasks.
     marked: Vec<bool>,
     /// The places of entries that belong to another backend.
     foreign: HashSet<(usize, usize)>,
@@ -44,19 +44,15 @@ struct Position {
     scope: CacheScope,
 }
 
-/// One page.
 struct Page {
-    /// Kind of the entries.
     kind: ListKind,
-    /// The version that the entries are written in.
+    /// The version of the entries.
     revision: Revision,
-    /// The entries, as they are.
     entries: Vec<Bytes>,
     /// The cursor of the next page.
     next: Option<String>,
-    /// Cache hints.
     hints: CacheHints,
-    /// The `Implementation` that it is in the name of.
+    /// The `Implementation` of the server that answers.
     server: Option<Bytes>,
 }
 
@@ -93,7 +89,7 @@ pub(crate) async fn serve(
     let hints = asked.hints(shared);
     let start = start.unwrap_or(Position { backend: 0, entry: 0, scope: hints.scope });
     if start.scope < hints.scope {
-        // the pages before were given to everybody: what must not be is another list
+        // the earlier pages were public: a private list must be a different one
         return Outcome::Failed(invalid_cursor());
     }
     off_worker(asked.untranslated()).await;
@@ -116,13 +112,13 @@ async fn marked(seen: &[VisibleBackend], given: &[Gathered<List>], kind: ListKin
     marked
 }
 
-/// The server information of a backend with this list. One whose list is of this process has reported it before.
+/// The server information of a backend with this list. A backend whose list is of this process has reported it before.
 async fn server_info(seen: &VisibleBackend, list: &List, context: &Context) -> Option<Arc<DiscoverInfo>> {
     let info = seen.entry.catalog.server_info(context);
     if list.is_remembered { info.at_hand() } else { info.wait().await.ok() }
 }
 
-/// The error if there are backends and no list: a single backend's own, or one that names them all.
+/// The error if there are backends but no lists: a single backend's own error, or one that names them all.
 fn none_of(seen: &[VisibleBackend], given: &[Gathered<List>]) -> Option<ErrorObject> {
     match given {
         [] => None,
@@ -137,7 +133,7 @@ fn none_of(seen: &[VisibleBackend], given: &[Gathered<List>]) -> Option<ErrorObj
     }
 }
 
-/// The cursor of a request; an error if it is no string. Some clients write an empty one, or null, where they have none.
+/// The cursor of a request; an error if it is not a string. Some clients send an empty one, or null, if they have none.
 fn cursor(params: &Payload) -> Option<Result<String, ErrorObject>> {
     let object = params.object()?;
     let text = object.get("cursor").filter(|text| !matches!(*text, "null" | "\"\""))?;
@@ -148,7 +144,7 @@ fn invalid_cursor() -> ErrorObject {
     ErrorObject::invalid_params("Invalid cursor")
 }
 
-/// Binding of a cursor: the list, its names, the user, the group of the endpoint, and the visible backends.
+/// Binding of a cursor: the list, its names, the user, the endpoint's group, and the visible backends.
 fn setting(view: NameView, seen: &[VisibleBackend], kind: ListKind, call: &Call) -> Vec<u8> {
     let backends: Vec<String> = seen.iter().map(VisibleBackend::verdict_text).collect();
     let group = seen.first().map_or("", VisibleBackend::group_name);
@@ -159,7 +155,8 @@ fn setting(view: NameView, seen: &[VisibleBackend], kind: ListKind, call: &Call)
 // === impl ListQuery ===
 
 impl ListQuery<'_> {
-    /// A backend's own list unchanged, if one page of at most `most` entries holds all of it and the caller sees all.
+    /// A backend's own list unchanged, if a single page of at most `most` entries holds all of it and the caller sees
+    /// all.
     fn whole(&self, most: usize) -> Option<Payload> {
         let (NameView::Own, [one], [Ok(list)]) = (self.view, self.seen, self.given.as_slice()) else { return None };
         let revision = self.call.context.client.revision;
@@ -169,7 +166,7 @@ impl ListQuery<'_> {
         Some(if self.marked[0] { task_support::all_marked(whole) } else { whole.clone() })
     }
 
-    /// The version of the list: the client's if several backends share it.
+    /// The version of the list: the client's if it merges several backends.
     fn revision(&self) -> Revision {
         match (self.view, self.given.as_slice()) {
             (NameView::Own, [Ok(list)]) => list.revision.unwrap_or(Revision::NEWEST_LEGACY),
@@ -188,7 +185,7 @@ impl ListQuery<'_> {
         hints.within(if limited { CacheScope::Private } else { CacheScope::Public })
     }
 
-    /// The server named in the list: the gateway if it is merged, else the backend's. Only for clients of 2026-07-28.
+    /// The server named in the list: the gateway if it is merged, otherwise the backend's. Only for 2026-07-28 clients.
     async fn server(&self) -> Option<Bytes> {
         match (self.view, self.seen, self.given.as_slice()) {
             _ if !self.call.context.client.revision.has(Feature::NamedServers) => None,
@@ -197,14 +194,14 @@ impl ListQuery<'_> {
         }
     }
 
-    /// At most `most` entries from `start` on, and the start of the next page.
-    /// Bytes of the lists that nobody has translated for this client's version yet.
+    /// Bytes of the lists that are not translated into this client's version yet.
     fn untranslated(&self) -> usize {
         let client = &self.call.context;
         let lists = self.given.iter().flatten().filter(|_| self.view == NameView::Merged);
         lists.map(|list| list.untranslated(client.client.revision, client.profile)).sum()
     }
 
+    /// At most `most` entries starting at `start`, and the start of the next page.
     fn page(&self, start: Position, most: usize) -> (Vec<Bytes>, Option<Position>) {
         let mut page = Vec::new();
         let client = (self.call.context.client.revision, self.call.context.profile);
@@ -247,7 +244,7 @@ impl Position {
 // === impl Page ===
 
 impl Page {
-    /// The result: the entries byte for byte, within what their version puts around them.
+    /// The result: the entries byte for byte, in the envelope of their version.
     fn written(&self) -> Payload {
         let size: usize = self.entries.iter().map(|entry| entry.len() + 1).sum();
         let mut text = BytesMut::with_capacity(size + 512);
@@ -274,7 +271,7 @@ impl Page {
         }
     }
 
-    /// The members of every list of 2026-07-28 beside its entries.
+    /// The members of every 2026-07-28 list, apart from its entries.
     fn put_envelope(&self, text: &mut BytesMut) {
         let CacheHints { ttl, scope } = self.hints;
         text.put_slice(format!(",\"ttlMs\":{ttl},\"cacheScope\":\"{}\"", scope.as_str()).as_bytes());

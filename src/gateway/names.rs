@@ -1,13 +1,13 @@
-//! Names, URIs and task ids on the merged endpoint, and their reversal (`translation` section 5). Knows nothing of
-//! lists and calls.
+//! Names, URIs and task ids on the merged endpoint, in both directions (`translation` section 5).
 //!
 //! - **Names** of tools and prompts: `<backend>__<name>`, always of `[A-Za-z0-9_-]{1,64}`, which every client accepts;
-//!   shorter for clients that put a prefix of their own before it, if the operator says so. A backend's name holds no `_`, so the first `__` ends it. A name that does not fit is shortened and marked with 8
-//!   hexadecimal digits of its SHA-256; the backend's list tells the original.
-//! - **URIs** of resources: `<backend>+<original>`, which keeps paths and RFC 6570 templates and can be undone without a
-//!   table. `ui://` keeps its scheme, since MCP Apps hosts look for it: `ui://<backend>+<rest>`. `http://` and `https://`
-//!   stay as they are, since clients may fetch them by themselves; origins and lists tell their owner.
-//! - **Ids** of tasks: `<backend>.<id>`. A backend's name holds no period.
+//!   shorter for clients that add a prefix of their own, if the operator says so. A backend's name contains no `_`, so
+//!   the first `__` ends it. A name that does not fit is shortened and marked with 8 hexadecimal digits of its SHA-256;
+//!   the backend's list has the original.
+//! - **URIs** of resources: `<backend>+<original>`, which keeps paths and RFC 6570 templates and can be undone without
+//!   a table. `ui://` keeps its scheme, since MCP Apps hosts look for it: `ui://<backend>+<rest>`. `http://` and
+//!   `https://` stay unchanged, since clients may fetch them directly; origins and lists determine their owner.
+//! - **Ids** of tasks: `<backend>.<id>`. A backend's name contains no period.
 
 use url::{Origin, Url};
 
@@ -18,23 +18,22 @@ const UI: &str = "ui://";
 /// The owner of a URI of the merged endpoint.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum UriOwner<'a> {
-    /// The backend of this name, which knows the resource by this URI.
+    /// The backend with this name, and its own URI for the resource.
     Backend(&'a str, String),
     /// A web address: origins and lists decide.
     Listed,
-    /// Unknown.
     Unknown,
 }
 
 // === names ===
 
-/// The name of `name` of `backend` on the merged endpoint, whole.
+/// The full merged name of `backend`'s `name`.
 pub(crate) fn prefixed(backend: &BackendId, name: &str) -> String {
     format!("{backend}__{name}")
 }
 
-/// The name of `name` of `backend` on the merged endpoint, of at most `longest` characters: 44 at least, so that the
-/// longest name of a backend and the digits fit.
+/// The merged name of `backend`'s `name`, of at most `longest` characters. That must be at least 44, so that the
+/// longest backend name and the digits fit.
 pub(crate) fn merged_name(backend: &BackendId, name: &str, longest: usize) -> String {
     let whole = prefixed(backend, name);
     if whole.len() <= longest && !name.is_empty() && name.chars().all(is_plain) {
@@ -64,7 +63,7 @@ const fn is_plain(c: char) -> bool {
 
 // === URIs ===
 
-/// The URI of `uri` of `backend` on the merged endpoint; `None` if it stays as it is.
+/// The merged URI of `backend`'s `uri`; `None` if it stays unchanged.
 pub(crate) fn merged_uri(backend: &BackendId, uri: &str) -> Option<String> {
     if is_web(uri) {
         return None;
@@ -86,7 +85,7 @@ pub(crate) fn uri_owner(uri: &str) -> UriOwner<'_> {
     }
 }
 
-/// The origin of a web address, or of a template in which everything up to its path is literal; `None` of anything else.
+/// The origin of a web address, or of a template that is literal up to its path; `None` for anything else.
 pub(crate) fn web_origin(uri: &str) -> Option<Origin> {
     if !is_web(uri) {
         return None;
@@ -94,7 +93,7 @@ pub(crate) fn web_origin(uri: &str) -> Option<Origin> {
     let literal = match uri.split_once('{') {
         Some((literal, _)) => {
             let authority = literal.split_once("://")?.1;
-            // what follows may be a part of the host
+            // an expression could extend the host
             authority.contains(['/', '?', '#']).then_some(literal)?
         }
         None => uri,
@@ -102,7 +101,7 @@ pub(crate) fn web_origin(uri: &str) -> Option<Origin> {
     Some(Url::parse(literal).ok()?.origin())
 }
 
-/// Returns `true` for addresses that clients may fetch by themselves.
+/// Returns `true` for addresses that clients may fetch directly.
 pub(crate) fn is_web(uri: &str) -> bool {
     let starts = |scheme: &str| uri.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     starts("https://") || starts("http://")
@@ -110,7 +109,7 @@ pub(crate) fn is_web(uri: &str) -> bool {
 
 // === task ids ===
 
-/// The id of a task of `backend` on the merged endpoint.
+/// The merged id of `backend`'s task.
 pub(crate) fn merged_task_id(backend: &BackendId, id: &str) -> String {
     format!("{backend}.{id}")
 }

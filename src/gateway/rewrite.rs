@@ -1,4 +1,4 @@
-//! Messages of one backend, rewritten for the merged endpoint. Knows nothing of routing.
+//! Rewrites messages of one backend for the merged endpoint.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ use crate::{
     model::BackendId,
 };
 
-/// The `_meta` key with the backend of a server request.
+/// The `_meta` key that names the backend in a server request.
 const BACKEND_KEY: &str = "lockkeeper/backend";
 
 /// Path of requests inside a result.
@@ -25,7 +25,6 @@ const INPUT_REQUESTS: Paths = &[&[At::Key("inputRequests"), At::Member]];
 /// Shows one backend's messages to a client of the merged endpoint.
 #[derive(Debug, Clone)]
 pub(crate) struct Rewriter {
-    /// Backend of the messages.
     pub(crate) backend: BackendId,
     /// True if its requests name it, since the client sees several servers.
     pub(crate) names_server: bool,
@@ -39,7 +38,7 @@ impl Rewriter {
             Event::Asked(question) => Event::Asked(self.question(question)),
             Event::Done(Outcome::Complete(result)) => {
                 let result = self.uris(result, || method.uris());
-                // those of a task are rewritten like server requests (2026-07-28, tasks extension)
+                // a task's requests are rewritten like server requests (2026-07-28, tasks extension)
                 let result = if method.holds_input_requests() { self.input_requests(&result) } else { result };
                 Event::Done(Outcome::Complete(self.task_ids(result, |result| method.task_ids_in(result))))
             }
@@ -65,7 +64,7 @@ impl Rewriter {
         Notification { method, params }
     }
 
-    /// The same payload with the ids of tasks at `places` in it rewritten.
+    /// The same payload with the task ids at `places` rewritten.
     fn task_ids(&self, payload: Payload, places: impl FnOnce(&Payload) -> Paths) -> Payload {
         if !may_hold_task_ids(payload.json()) {
             return payload;
@@ -83,12 +82,11 @@ impl Rewriter {
         payload.rewrite(places(), |text| self.uri(text))
     }
 
-    /// The rewritten JSON text of a URI; `None` if it stays.
+    /// The rewritten JSON text of a URI; `None` if it stays unchanged.
     pub(crate) fn uri(&self, text: &str) -> Option<String> {
         names::merged_uri(&self.backend, &json::unquote(text)?).map(|uri| json::quote(&uri))
     }
 
-    /// A server request.
     fn question(&self, question: ServerRequest) -> ServerRequest {
         let ServerRequest { method, params, answer } = question;
         ServerRequest { params: self.asked(&method, &params), method, answer }
@@ -98,7 +96,7 @@ impl Rewriter {
         result.rewrite(INPUT_REQUESTS, |request| self.input_request(request, result.revision))
     }
 
-    /// A server request in a result (2026-07-28, MRTR); `None` if it stays.
+    /// A server request in a result (2026-07-28, MRTR); `None` if it stays unchanged.
     fn input_request(&self, text: &str, revision: Revision) -> Option<String> {
         let request = Payload::new(revision, Bytes::copy_from_slice(text.as_bytes()));
         let method = Method::parse(&request.string("method")?);
@@ -112,8 +110,8 @@ impl Rewriter {
         Some(String::from_utf8_lossy(request.json()).into_owned())
     }
 
-    /// Parameters of a request to the client. A client must show which server sends it and sees only the gateway, so
-    /// the message of an elicitation names the server, as does `_meta`.
+    /// Parameters of a server request. A client must show which server sends it but sees only the gateway, so the
+    /// message of an elicitation names the server, and so does `_meta`.
     fn asked(&self, method: &Method, params: &Payload) -> Payload {
         let params = self.task_ids(self.uris(params.clone(), || method.uris()), |_| method.task_ids());
         if !self.names_server {
@@ -132,7 +130,7 @@ impl Rewriter {
         params.with(meta::META, &String::from_utf8_lossy(&named))
     }
 
-    /// An error names the resource in `data.uri` (2024-11-05 to 2025-11-25, resources).
+    /// An error may name the resource in `data.uri` (2024-11-05 to 2025-11-25, resources).
     fn error(&self, error: ErrorObject) -> ErrorObject {
         if !may_hold_uris(error.json()) {
             return error;
@@ -144,8 +142,8 @@ impl Rewriter {
     }
 }
 
-/// Returns `true` if the text names a member that can hold a URI. Large results, which are mostly one string, are not
-/// parsed for nothing; a name written with escapes is found by its backslash.
+/// Returns `true` if the text has a member that may hold a URI. This saves parsing large results, which are mostly one
+/// string; the backslash reveals a name written with escapes.
 fn may_hold_uris(json: &[u8]) -> bool {
     static NAMES: LazyLock<Vec<Finder<'static>>> = LazyLock::new(|| {
         let endings = ["ri", "Template"];
@@ -156,7 +154,7 @@ fn may_hold_uris(json: &[u8]) -> bool {
     NAMES.iter().any(|name| name.find(json).is_some()) || json::may_escape_letters(json)
 }
 
-/// Returns `true` if the text can name a task: most messages name none, and are not parsed for it.
+/// Returns `true` if the text may name a task. Most messages name none, and are not parsed.
 fn may_hold_task_ids(json: &[u8]) -> bool {
     static ID: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("taskId"));
     json::may_hold(json, &ID)

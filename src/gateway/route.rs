@@ -1,4 +1,4 @@
-//! Calls on an endpoint of merged backends, each to the one backend that it is for. Knows nothing of what is in the lists.
+//! Routes calls on an endpoint of merged backends, each to the one backend that it is for.
 
 use std::sync::Arc;
 
@@ -23,16 +23,17 @@ use crate::{
     model::Target,
 };
 
-/// A call of what one server has, and where its parameters say what that is: they are parsed once.
+/// A call to one server, and the part of its parameters that names the tool, prompt, resource or task: parsed only
+/// once.
 pub(crate) struct AddressedCall {
     call: Call,
     found: Found,
-    /// The view that the client has of the server.
+    /// The names under which the client sees the server.
     view: NameView,
 }
 
-/// `tools/call` and `prompts/get`, and completions of a prompt's arguments. What the client mirrored of a tool's call is
-/// checked first.
+/// `tools/call` and `prompts/get`, and completions of a prompt's arguments. First checks the parameters that the client
+/// mirrored from a tool call.
 pub(crate) fn by_name(
     (shared, target): (&Arc<GatewayState>, &Target),
     kind: ListKind,
@@ -57,7 +58,7 @@ pub(crate) fn by_name(
                 let (shared, target) = (Arc::clone(shared), target.clone());
                 return Reply::later(async move {
                     match tool.check(&call).await {
-                        // looked for again: the backends may have changed meanwhile
+                        // looked up again: the backends may have changed since
                         Ok(()) => by_name((&shared, &target), kind, place, (call, None)),
                         Err(error) => Reply::failed(error),
                     }
@@ -77,7 +78,7 @@ pub(crate) fn by_name(
     })
 }
 
-/// The full name of a shortened `shown`. Waits for the backend's list only if the cached one does not have it.
+/// The full name of a shortened `shown`. Waits for the backend's list only if the cached one lacks it.
 async fn long(seen: &VisibleBackend, kind: ListKind, context: &Context, shown: &str) -> Option<String> {
     let lookup = seen.entry.catalog.list(context, kind);
     if let Some(name) = lookup.at_hand().as_ref().and_then(|list| list.unshorten(shown)) {
@@ -119,7 +120,6 @@ fn listed(shared: Arc<GatewayState>, seen: Vec<VisibleBackend>, uri: String, add
     })
 }
 
-/// `completion/complete`.
 pub(crate) fn completion(shared: &Arc<GatewayState>, target: &Target, call: Call) -> Reply {
     match Completed::of(&call.params) {
         Ok(Completed::Prompt) => by_name((shared, target), ListKind::Prompts, places::REF_NAME, (call, None)),
@@ -128,7 +128,7 @@ pub(crate) fn completion(shared: &Arc<GatewayState>, target: &Target, call: Call
     }
 }
 
-/// The requests about a single task.
+/// Requests about a single task.
 pub(crate) fn by_task(shared: &Arc<GatewayState>, target: &Target, call: Call) -> Reply {
     let found = call.params.find(places::TASK_ID);
     let Some(shown) = found.string(call.params.json()) else {
@@ -143,14 +143,14 @@ pub(crate) fn by_task(shared: &Arc<GatewayState>, target: &Target, call: Call) -
     }
 }
 
-/// The error for a tool or prompt that does not exist, or not for this caller: both are alike.
+/// The error for a tool or prompt that does not exist, or not for this caller: both look the same.
 pub(crate) fn unknown(kind: ListKind, name: &str) -> ErrorObject {
     metrics::counter!("lockkeeper_gateway_unknown_names_total").increment(1);
     let what = if kind == ListKind::Prompts { "prompt" } else { "tool" };
     ErrorObject::invalid_params(&format!("Unknown {what}: {name}"))
 }
 
-/// The error for a resource that is not there; its code is another in 2026-07-28.
+/// The error for a missing resource; its code is different in 2026-07-28.
 fn no_resource(uri: &str) -> ErrorObject {
     ErrorObject::with_data(ErrorObject::RESOURCE_NOT_FOUND, "Resource not found", &data!({ "uri": uri }))
         .written_in(Revision::NEWEST_LEGACY)
@@ -165,13 +165,13 @@ impl AddressedCall {
         Self { call, found, view: NameView::Own }
     }
 
-    /// The name, URI or id; empty if it is no text.
+    /// The name, URI or id; empty if it is not a string.
     pub(crate) fn shown(&self) -> String {
         self.found.string(self.call.params.json()).unwrap_or_default()
     }
 
-    /// Sends the call of the tool or prompt that is `shown` under this name, and whose own name is `name`, if the verdict on it
-    /// is open. Waits for the caller's list where only that decides.
+    /// Sends the call of the tool or prompt that the client knows as `shown` and the backend as `name`, if the verdict
+    /// on it is open. Waits for the caller's list if only that decides.
     pub(crate) fn send_if_open(self, seen: &VisibleBackend, kind: ListKind, (shown, name): (&str, &str)) -> Reply {
         let verdict = match kind {
             ListKind::Tools => seen.tool(&self.call.context, name),
@@ -196,8 +196,8 @@ impl AddressedCall {
         }
     }
 
-    /// Sends the call with the backend's own name for what it is for, and shows what comes back. Every occurrence of a
-    /// repeated member is replaced, so that the backend reads the name that was checked.
+    /// Sends the call with the backend's own name, and shows the reply. Replaces every occurrence of a repeated member,
+    /// so that the backend reads the name that was checked.
     fn send(self, seen: &VisibleBackend, original: &str) -> Reply {
         let Self { call, found, view } = self;
         let method = call.method.clone();

@@ -1,4 +1,4 @@
-//! State that the parts of the gateway share. Knows nothing of calls.
+//! State shared by the parts of the gateway.
 
 use std::sync::Arc;
 
@@ -18,10 +18,9 @@ use crate::model::Groups;
 /// Maximum number of changes that a listen may lag behind before everything counts as changed.
 const MAX_CHANGES_BEHIND: usize = 256;
 
-/// The state.
 pub(crate) struct GatewayState {
     pub(crate) backends: ArcSwap<Backends>,
-    /// Counts the sets of backends that were put in place.
+    /// Counts the installed sets of backends.
     pub(crate) generation: watch::Sender<u64>,
     pub(crate) changes: ListChanges,
     pub(crate) descriptions: Arc<Descriptions>,
@@ -33,7 +32,6 @@ pub(crate) struct GatewayState {
 // === impl GatewayState ===
 
 impl GatewayState {
-    /// No backends yet.
     pub(crate) fn new(settings: GatewaySettings, deps: GatewayDeps) -> Self {
         Self {
             backends: ArcSwap::from_pointee(Backends::new(Vec::new(), &Groups::default(), settings.naming)),
@@ -46,8 +44,8 @@ impl GatewayState {
         }
     }
 
-    /// Installs other backends and groups, and returns the catalogs that are new. The catalog of a backend that lists as
-    /// before is kept, and so is a backend with the same settings; catalogs that are gone are stopped.
+    /// Installs new backends and groups, and returns the new catalogs. A backend that lists the same keeps its catalog,
+    /// and one with the same settings is kept as it is. Removed catalogs are stopped.
     pub(crate) fn replace(&self, backends: Vec<ConfiguredBackend>, groups: &Groups) -> Vec<Arc<Catalog>> {
         let old = self.backends.load_full();
         let entry = |configured: ConfiguredBackend| match old.find(configured.id().as_str()) {

@@ -1,8 +1,8 @@
-//! The owner of a web address: `https://` resources keep their URI on the merged endpoint, so origins and lists tell whose
-//! they are (`translation` section 5). Knows nothing of calls.
+//! The owner of a web address: `https://` resources keep their URI on the merged endpoint, so origins and lists
+//! determine their owner (`translation` section 5).
 //!
-//! The owner is the server whose own origin the address has; otherwise the first in configured order that lists it; for an
-//! address that none lists the first with a matching template. So no server takes a resource from another by listing it.
+//! The owner is the server with the same origin; otherwise the first in configured order that lists the address; if
+//! none does, the first with a matching template. So no server can take over another's resource by listing it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,10 +22,10 @@ use crate::{
     model::BackendId,
 };
 
-/// What no address has as it is.
+/// Characters that are always encoded in an address.
 const OUTSIDE_ASCII: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>');
 
-/// A backend, as far as it may own web addresses.
+/// A backend that may own web addresses.
 #[derive(Clone, Copy)]
 struct Candidate<'a> {
     id: &'a BackendId,
@@ -34,16 +34,16 @@ struct Candidate<'a> {
     list: Option<&'a List>,
 }
 
-/// An entry of a list that belongs to another backend, which has the same or the same origin.
+/// A list entry that belongs to another backend, which lists the same one or has its origin.
 #[derive(Debug, PartialEq, Eq)]
 struct ForeignEntry {
-    /// The places of the backend and of the entry in its list.
+    /// The places of the backend, and of the entry in its list.
     place: (usize, usize),
-    /// The reason for people.
+    /// A reason for people to read.
     reason: String,
 }
 
-/// The backend among those seen that the resource `uri` belongs to; the only one with resources if nothing decides.
+/// The backend in `seen` that owns the resource `uri`; the only one with resources if nothing decides.
 pub(crate) async fn of<'a>(
     settings: &GatewaySettings,
     seen: &'a [VisibleBackend],
@@ -68,7 +68,7 @@ pub(crate) async fn of<'a>(
         listed.or_else(|| templates.iter().position(|list| keys(list).any(fits)))
     };
     let decided = owner(&|key| key == uri, &|template| fits(template, uri)).or_else(|| {
-        // clients whose addresses are parsed write them in the form of browsers
+        // clients that parse addresses write them as browsers do
         let written = Url::parse(uri).ok()?;
         let is_same = |key: &str| Url::parse(key).is_ok_and(|key| key == written);
         owner(&is_same, &|template| fits(&normal_literals(template), written.as_str()))
@@ -84,15 +84,15 @@ pub(crate) async fn of<'a>(
     }
 }
 
-/// The places of the entries of these lists that belong to another backend: a merged list has each web address once.
+/// The places of entries in these lists that belong to another backend: a merged list has each web address once.
 pub(crate) fn foreign_places(seen: &[VisibleBackend], lists: &[Gathered<List>]) -> HashSet<(usize, usize)> {
     let candidates: Vec<_> =
         seen.iter().zip(lists).map(|(one, list)| Candidate::new(&one.entry, list.as_deref().ok())).collect();
     foreign(&candidates).into_iter().map(|entry| entry.place).collect()
 }
 
-/// The entries of a backend that belong to another on the merged endpoint, with the reasons, by the lists that the gateway
-/// itself sees.
+/// The entries of a backend that belong to another on the merged endpoint, with the reasons, according to the gateway's
+/// own lists.
 pub(crate) fn left_out(backends: &Backends, entry: &BackendEntry) -> Vec<(ListKind, LeftOut)> {
     let mut left_out = Vec::new();
     for kind in [ListKind::Resources, ListKind::Templates] {
@@ -108,7 +108,7 @@ pub(crate) fn left_out(backends: &Backends, entry: &BackendEntry) -> Vec<(ListKi
     left_out
 }
 
-/// The entries that belong to another of the backends, which are in configured order.
+/// The entries that belong to another backend. The candidates are in configured order.
 fn foreign(candidates: &[Candidate<'_>]) -> Vec<ForeignEntry> {
     let mut of_origin: HashMap<&Origin, Vec<usize>> = HashMap::new();
     for (at, candidate) in candidates.iter().enumerate() {
@@ -150,7 +150,7 @@ fn keys(list: &Gathered<List>) -> impl Iterator<Item = &str> {
     list.iter().flat_map(|list| list.entries.iter().map(|entry| entry.key.as_str()))
 }
 
-/// A template whose literal beginning and end are written as browsers write addresses (RFC 6570 3.1).
+/// A template with its literal start and end written as browsers write addresses (RFC 6570 3.1).
 fn normal_literals(template: &str) -> String {
     let Some((start, rest)) = template.split_once('{') else { return template.to_owned() };
     let (expressions, end) = rest.rsplit_once('}').unwrap_or((rest, ""));

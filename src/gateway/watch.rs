@@ -1,4 +1,4 @@
-//! The gateway's own listen at one backend, which keeps the catalog up to date. Knows nothing of clients.
+//! The gateway's own listen at one backend, which keeps the catalog up to date.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -8,11 +8,11 @@ use tokio::time::{Instant, sleep};
 use super::catalog::Catalog;
 use crate::mcp::{Call, ErrorObject, Event, ListKind, Method, Outcome, Payload, Reply, Revision};
 
-/// Changes that come together are one.
+/// Changes within this time are merged.
 const TOGETHER: Duration = Duration::from_millis(100);
 /// Interval between retries of failed lists.
 const AGAIN: Duration = Duration::from_secs(10);
-/// The first and the longest pause before a listen that ended is opened again.
+/// The first and the longest pause before an ended listen is reopened.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
 /// Fetches what the backend offers, then follows its changes until the catalog is stopped.
@@ -45,7 +45,7 @@ async fn follow(catalog: &Catalog) {
         tracing::debug!(server = %catalog.backend(), ?error, "a server ended the gateway's listen");
         pause = if began.elapsed() > PAUSE.1 { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
         sleep(pause).await;
-        // changes without an open listen are unknown
+        // without an open listen, changes go unnoticed
         catalog.changed(&ListKind::ALL);
     }
 }
@@ -63,7 +63,7 @@ async fn hear(catalog: &Catalog, mut reply: Reply) -> Option<ErrorObject> {
                     }
                     changed.extend(ListKind::changed_by(&told.method));
                 }
-                // No client can answer: dropping the server request refuses it.
+                // no client can answer: dropping the server request refuses it
                 Some(Event::Asked(_)) => {}
                 Some(Event::Done(Outcome::Failed(error))) => return Some(error),
                 Some(Event::Done(_)) | None => return None,

@@ -1,4 +1,4 @@
-//! The accept loop: admits connections and starts their tasks on the workers. Knows nothing of HTTP.
+//! The accept loop: admits connections and starts their tasks on the workers.
 
 use std::{io, pin::pin, sync::Arc, time::Duration};
 
@@ -17,8 +17,8 @@ use super::{
 };
 use crate::support::own_waker::Woken;
 
-/// Pause after an accept error (`EMFILE` and similar): the error persists until a descriptor is closed, and the loop
-/// must not spin on it.
+/// Pause after an accept error such as `EMFILE`: the error persists until a descriptor is closed, and the loop must not
+/// spin on it.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);
 
 /// Shutdown signals, task tracker and workers of the accept loop.
@@ -28,9 +28,9 @@ pub struct Lifecycle {
     pub workers: Workers,
     /// Owns the task of each connection.
     pub tracker: TaskTracker,
-    /// Cancelled when no connection is accepted any more, and connections end with the response that they send.
+    /// Cancelled when no more connections are accepted; open connections end with their current response.
     pub drain: CancellationToken,
-    /// Cancelled when connections end at once.
+    /// Cancelled to end connections at once.
     pub cancel: CancellationToken,
 }
 
@@ -67,7 +67,7 @@ pub(super) async fn run<A: Accept>(
         admission.admitted(index, network, end.clone());
         handover.begin(Box::new(move |worker| {
             Box::pin(async move {
-                // pinned here, since a future that is passed by value has space on both sides
+                // pinned here, since a future passed by value takes space on both sides
                 let connection = pin!(drive::connection::<A>(stream, peer, admitted.at(worker), service));
                 let ended = pin!(end.cancelled());
                 select(Woken::new(ended, &Arc::default()), connection).await;
@@ -78,7 +78,7 @@ pub(super) async fn run<A: Accept>(
     handover.beside(admission.empty()).await;
 }
 
-/// Handles an error of `accept`. None ends the loop: each concerns one connection, or is temporary.
+/// Handles an error of `accept`. No error ends the loop: each concerns one connection, or is temporary.
 async fn failed(error: &io::Error, admission: &Admission, drain: &CancellationToken) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted) {

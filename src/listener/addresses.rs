@@ -1,4 +1,4 @@
-//! Counts of each client address: connections, or requests through a proxy. Knows nothing of either.
+//! Counts of connections, or of requests through a proxy, for each client address.
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
@@ -9,8 +9,8 @@ use crate::{
     support::Live,
 };
 
-/// A count for each address (of IPv6: each /64, see [`ClientIp::network`]). It holds only addresses whose count is not
-/// zero, so that it is as large as what is counted.
+/// A count for each address (for IPv6: each /64, see [`ClientIp::network`]). Only addresses with a nonzero count are
+/// stored, so the size is bounded by what is counted.
 #[derive(Debug)]
 pub struct Addresses {
     limits: Live<LimitsConfig>,
@@ -27,12 +27,12 @@ pub struct AddressPermit {
 // === impl Addresses ===
 
 impl Addresses {
-    /// At most `connections_per_address` for each address.
+    /// Allows at most `connections_per_address` for each address.
     pub fn new(limits: Live<LimitsConfig>) -> Arc<Self> {
         Arc::new(Self { limits, held: Mutex::default() })
     }
 
-    /// Counts one more of this address; `None` if it holds as many as it may.
+    /// Counts one more for this address; `None` if it has reached its limit.
     pub fn enter(self: &Arc<Self>, client: ClientIp) -> Option<AddressPermit> {
         let network = client.network();
         let mut held = self.held.lock();
@@ -48,7 +48,6 @@ impl Addresses {
 // === impl AddressPermit ===
 
 impl AddressPermit {
-    /// The address that it counts for.
     pub(super) const fn network(&self) -> IpAddr {
         self.network
     }

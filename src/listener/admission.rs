@@ -1,5 +1,4 @@
-//! Admission of connections: a total limit, a limit per address, and eviction of the least important ones. Knows
-//! nothing of requests.
+//! Admission of connections: a total limit, a limit per address, and eviction of the least important connections.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -21,18 +20,17 @@ use crate::{
 /// Time for an evicted connection to end. It ends when its task yields.
 const EVICTION_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The bounds, and the handles that end connections. The accept loop owns it.
+/// The limits, and the handles that end connections. Owned by the accept loop.
 #[derive(Debug)]
 pub(super) struct Admission {
     table: Arc<Table>,
     addresses: Arc<Addresses>,
-    /// The proxies whose connections carry the requests of many clients.
+    /// Proxies whose connections carry the requests of many clients.
     proxies: Vec<IpNet>,
-    /// For each slot of the table, the last connection that had it.
+    /// The last connection in each slot of the table.
     tenants: Vec<Option<Tenant>>,
 }
 
-/// The connection in a slot.
 #[derive(Debug)]
 struct Tenant {
     /// The address that it counts for.
@@ -40,10 +38,10 @@ struct Tenant {
     end: CancellationToken,
 }
 
-/// A place for one connection, until it is dropped.
+/// A place for one connection, held until it is dropped.
 #[derive(Debug)]
 pub(super) struct Admitted {
-    // dropped before the slot: a task that waits for the slot must find the count lowered
+    // dropped before the slot: a task waiting for the slot must see the lower count
     permit: Option<AddressPermit>,
     slot: ConnectionSlot,
     _worker: Option<Assignment>,
@@ -52,7 +50,7 @@ pub(super) struct Admitted {
 // === impl Admission ===
 
 impl Admission {
-    /// At most `connections` in all, and `connections_per_address` of each address.
+    /// At most `connections` in total, and `connections_per_address` for each address.
     pub(super) fn new(connections: usize, limits: Live<LimitsConfig>, proxies: Vec<IpNet>) -> Self {
         Self {
             table: Table::new(connections),
@@ -62,8 +60,8 @@ impl Admission {
         }
     }
 
-    /// A place for a connection of `peer`. If there is none, another connection of the same address, or of any, is
-    /// closed: see [`super::state::ConnectionState::eviction_rank`].
+    /// A place for a connection from `peer`. If there is none, closes another connection of the same address, or of
+    /// any: see [`super::state::ConnectionState::eviction_rank`].
     pub(super) async fn admit(&mut self, peer: IpAddr) -> Result<Admitted, AdmissionRefusal> {
         let permit = match self.counted(peer) {
             Some(client) => Some(self.permit(client).await?),
@@ -93,7 +91,8 @@ impl Admission {
         self.table.empty().await;
     }
 
-    /// The client that a connection counts for. Loopback is this machine, and a proxy stands for many clients.
+    /// The client that a connection counts for. None for loopback, which is this machine, and for proxies, which serve
+    /// many clients.
     fn counted(&self, peer: IpAddr) -> Option<ClientIp> {
         let peer = peer.to_canonical();
         let exempt = peer.is_loopback() || self.proxies.iter().any(|proxy| proxy.contains(&peer));
@@ -109,7 +108,7 @@ impl Admission {
         self.make_room(same, |_| self.addresses.enter(client)).await.ok_or(AdmissionRefusal::Address)
     }
 
-    /// Ends one of the connections that `which` accepts, and waits until `take` succeeds.
+    /// Ends a connection accepted by `which`, and waits until `take` succeeds.
     async fn make_room<T>(
         &self,
         which: impl Fn(&Tenant) -> bool,
@@ -143,22 +142,19 @@ impl Admission {
 // === impl Admitted ===
 
 impl Admitted {
-    /// The place at its worker, where the connection counts as long.
+    /// Assigns the place to a worker, where the connection counts as long as it lasts.
     pub(super) fn at(self, worker: Assignment) -> Self {
         Self { _worker: Some(worker), ..self }
     }
 
-    /// Access to the state of the connection.
     pub(super) fn entry(&self) -> SlotStatus {
         self.slot.entry()
     }
 
-    /// The number of its slot.
     pub(super) const fn index(&self) -> usize {
         self.slot.index()
     }
 
-    /// The address that it counts for.
     pub(super) fn network(&self) -> Option<IpAddr> {
         self.permit.as_ref().map(AddressPermit::network)
     }

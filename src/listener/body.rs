@@ -1,5 +1,4 @@
-//! The bodies of a request and of its response: report to the [`Connection`] how far they are. Know nothing of their
-//! content.
+//! The bodies of a request and its response, which report their progress to the [`Connection`].
 
 use std::{
     pin::Pin,
@@ -13,7 +12,6 @@ use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 
 use super::connection::Connection;
 
-/// The body of a request.
 #[derive(Debug)]
 pub(super) struct RequestBody {
     incoming: Option<Incoming>,
@@ -24,14 +22,13 @@ pub(super) struct RequestBody {
 /// State of `Expect: 100-continue` (RFC 9110 10.1.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyInvitation {
-    /// The client sends the body without waiting, or was told to.
+    /// The client sends the body without waiting, or has been asked to send it.
     Given,
-    /// The client waits. Reading the body tells it to send; after an answer without that, it is unknown whether the
-    /// body follows.
+    /// The client waits. Reading the body asks it to send; after an answer without that, it is unknown whether the body
+    /// follows.
     Awaited,
 }
 
-/// The body of a response.
 #[derive(Debug)]
 pub(super) struct ResponseBody {
     body: Body,
@@ -41,7 +38,7 @@ pub(super) struct ResponseBody {
 // === impl RequestBody ===
 
 impl RequestBody {
-    /// Reports on `incoming` to `connection`.
+    /// Reports the progress of `incoming` to `connection`.
     pub(super) const fn new(incoming: Incoming, invitation: BodyInvitation, connection: Arc<Connection>) -> Self {
         Self { incoming: Some(incoming), invitation, connection }
     }
@@ -96,7 +93,7 @@ impl Drop for RequestBody {
 // === impl ResponseBody ===
 
 impl ResponseBody {
-    /// Reports on `body` to `connection`.
+    /// Reports the progress of `body` to `connection`.
     pub(super) const fn new(body: Body, connection: Arc<Connection>) -> Self {
         Self { body, connection }
     }

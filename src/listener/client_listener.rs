@@ -1,5 +1,5 @@
-//! The socket that clients connect to: TCP, TCP with TLS, or a socket of this machine. One type for all of them, so that the code that
-//! drives a connection is there once.
+//! The socket that clients connect to: TCP, TCP with TLS, or a Unix socket. One type for all, so that the code that
+//! drives a connection exists only once.
 
 use std::{
     io::{self, IoSlice},
@@ -17,25 +17,19 @@ use tokio::{
 
 use super::{socket::Accept, tls::TlsConnection};
 
-/// A listening socket.
 #[derive(Debug)]
 pub enum ClientListener {
-    /// Without TLS.
     Tcp(TcpListener),
-    /// With TLS.
     Tls(TcpListener, Arc<ServerConfig>),
-    /// Of this machine: whoever may open its file. Its peers count as loopback.
+    /// A Unix socket, for anyone who may open its file. Its peers count as loopback.
     Local(UnixListener),
 }
 
-/// A connection through an [`ClientListener`].
+/// A connection accepted by a [`ClientListener`].
 #[derive(Debug)]
 pub enum ClientStream {
-    /// Without TLS.
     Tcp(TcpStream),
-    /// With TLS.
     Tls(Box<TlsConnection>),
-    /// From this machine.
     Local(UnixStream),
 }
 
@@ -68,7 +62,7 @@ impl Accept for ClientListener {
     }
 }
 
-/// Calls a method of the stream, whichever it is.
+/// Calls a method of the stream, of any variant.
 macro_rules! of_each {
     ($stream:expr, $inner:ident => $call:expr) => {
         match &mut *$stream {

@@ -1,5 +1,5 @@
-//! State and deadlines of one connection, shared by its socket, its request, its response and its driver. Knows nothing
-//! of hyper's connection, which [`super::drive`] polls.
+//! State and deadlines of one connection, shared by its socket, request, response and driver. Hyper's connection is not
+//! here: [`super::drive`] polls it.
 
 use std::{
     net::SocketAddr,
@@ -23,16 +23,15 @@ use super::{
 };
 use crate::support::{pace::Pace, silence::was_frozen};
 
-/// Bytes of a body that are read and discarded after an early answer, so that the connection can be used again.
+/// Maximum bytes of a body read and discarded after an early answer, so that the connection can be reused.
 const MAX_DISCARDED: u64 = 256 * 1024;
 
-/// Time to wait for the rest of a body after an early response.
+/// Maximum wait for the rest of a body after an early response.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Time for which a client may read none of the pending bytes.
+/// Maximum time that a client may leave all pending bytes unread.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// One connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     entry: SlotStatus,
@@ -40,11 +39,12 @@ pub(super) struct Connection {
     born: Instant,
     /// Set if the driver has to check.
     changed: AtomicBool,
-    /// Bytes came since the last request began.
+    /// True if bytes came since the last request began.
     received: AtomicBool,
-    /// hyper has no bytes left to write.
+    /// True if hyper has no bytes left to write.
     flushed: AtomicBool,
-    /// Time since which the socket takes no bytes, in milliseconds since `born`, plus one; 0: it takes some.
+    /// Start of the time without the socket taking bytes, in milliseconds since `born`, plus one; 0 while it takes
+    /// some.
     blocked: AtomicU64,
     exchange: Mutex<HttpExchange>,
 }
@@ -58,7 +58,6 @@ pub(super) enum DriverStep {
     Again,
     /// Begin the shutdown of an idle connection.
     Retire,
-    /// End the connection.
     End(ConnectionEnd),
 }
 
@@ -69,11 +68,11 @@ pub(super) enum ConnectionEnd {
     Head,
     /// No request came for too long.
     Idle,
-    /// The body came too slowly, and part of the response was sent already.
+    /// The body came too slowly after part of the response had been sent.
     Body,
-    /// The client reads nothing.
+    /// The client does not read.
     Write,
-    /// Closed in favour of another connection.
+    /// Closed to make room for another connection.
     Evicted,
 }
 
@@ -99,17 +98,17 @@ impl Connection {
         self.changed.load(Ordering::Relaxed) && self.changed.swap(false, Ordering::Acquire)
     }
 
-    /// True if a part of a request's body is unread: a close would destroy an answer on its way.
+    /// True if part of a request's body is unread: closing would destroy an answer on its way.
     pub(super) fn has_unread_body(&self) -> bool {
         !matches!(self.exchange.lock().intake, Intake::Whole)
     }
 
-    /// The connection, for those who know the user of a request on it.
+    /// The connection, for code that learns the user of a request on it.
     pub(super) fn place(&self, peer: SocketAddr) -> ConnectionPlace {
         ConnectionPlace::new(&self.entry, peer)
     }
 
-    /// The connection only waits for the client to close it.
+    /// Marks the connection as only waiting for the client to close it.
     pub(super) fn closing(&self) -> Result<(), Evicted> {
         self.entry.enter(ConnectionState::Closing, Instant::now())
     }
@@ -125,9 +124,8 @@ impl Connection {
     }
 }
 
-/// The socket reports.
+/// Called by the socket.
 impl Connection {
-    /// Bytes came.
     pub(super) fn received(&self) {
         self.received.store(true, Ordering::Relaxed);
         self.change();
@@ -150,7 +148,6 @@ impl Connection {
         }
     }
 
-    /// All bytes are written.
     pub(super) fn flushed(&self) {
         if !self.flushed.swap(true, Ordering::Relaxed) {
             self.change();
@@ -158,9 +155,9 @@ impl Connection {
     }
 }
 
-/// The request and its response report.
+/// Called by the request and its response.
 impl Connection {
-    /// A request begins, unless the connection is being closed to make room.
+    /// A request begins. Refused if the connection is being closed to make room.
     pub(super) fn begin(&self, body: &Incoming) -> Result<(), Evicted> {
         self.received.store(false, Ordering::Relaxed);
         let (intake, state) = if body.is_end_stream() {
@@ -194,7 +191,7 @@ impl Connection {
         exchange.intake = judged.map_or(Intake::Overdue, Intake::Held);
     }
 
-    /// The body is read to its end.
+    /// The body has been read to its end.
     pub(super) fn has_body(&self) {
         self.replace_intake(Intake::Whole);
     }
@@ -217,8 +214,8 @@ impl Connection {
         matches!(self.exchange.lock().intake, Intake::Overdue)
     }
 
-    /// The handler answered. Where more of the body remains than is read and discarded, the answer says that the
-    /// connection ends with it (RFC 9112 9.6): a chunked body counts as such, since its length is not known.
+    /// The handler answered. If too much of the body remains to be discarded, the answer announces the end of the
+    /// connection (RFC 9112 9.6). A chunked body counts as too much, since its length is unknown.
     pub(super) fn answers(&self, response: &mut Response) -> Result<(), Evicted> {
         let mut exchange = self.exchange.lock();
         let ends = match &exchange.intake {
@@ -250,7 +247,7 @@ impl Connection {
     }
 }
 
-/// For the driver.
+/// Called by the driver.
 impl Connection {
     /// Records all events until `now`, and returns the next step.
     pub(super) fn advance(&self, cx: &mut Context<'_>, now: Instant) -> DriverStep {
@@ -265,7 +262,7 @@ impl Connection {
         let state = self.state(&exchange, before);
         let entered = match (before, state) {
             _ if before == state => Ok(()),
-            // a reader that takes a byte now and then is as slow as one that takes none
+            // a reader that takes a byte now and then counts as slow too
             (ConnectionState::Request, ConnectionState::Stalled)
             | (ConnectionState::Stalled, ConnectionState::Request) => self.entry.enter_within_request(state),
             _ => self.entry.enter(state, now),
@@ -298,7 +295,8 @@ impl Connection {
             }
             (ResponseProgress::None, _) => ConnectionState::Idle,
             (ResponseProgress::Pending, Intake::Held(_) | Intake::Awaited(..)) => ConnectionState::Body,
-            // also if the rest of the body is given up: hyper closes the connection then, unless the rest came at that moment
+            // also if the rest of the body is given up: hyper then closes the connection, unless the rest arrived at
+            // that moment
             (ResponseProgress::Sent, Intake::Left(_) | Intake::Held(_) | Intake::Awaited(..) | Intake::Abandoned)
                 if flushed =>
             {
@@ -330,7 +328,7 @@ impl Connection {
     }
 }
 
-/// Reads and discards what a handler left of the body.
+/// Reads and discards the part of the body that the handler left.
 fn discard(intake: &mut Intake, cx: &mut Context<'_>) {
     let Intake::Left(rest) = intake else { return };
     loop {
@@ -352,7 +350,7 @@ fn discard(intake: &mut Intake, cx: &mut Context<'_>) {
     }
 }
 
-/// Decides about a body that does not come.
+/// Decides what to do about a body that does not arrive.
 fn overdue(exchange: &mut HttpExchange, now: Instant) -> Option<DriverStep> {
     match &exchange.intake {
         Intake::Awaited(pace, since) if pace.deadline(*since) <= now => match pace.judge(*since, now) {
@@ -360,7 +358,7 @@ fn overdue(exchange: &mut HttpExchange, now: Instant) -> Option<DriverStep> {
                 exchange.intake = Intake::Awaited(pace, now);
                 None
             }
-            // what came in a freeze is on its way to the handler
+            // bytes that came during a freeze are on their way to the handler
             Err(_) if was_frozen(pace.deadline(*since), now) => {
                 exchange.intake = Intake::Awaited(*pace, now);
                 None

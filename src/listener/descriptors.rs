@@ -1,38 +1,36 @@
-//! File descriptors: how many this process may open, and how many of them connections get. Knows nothing of sockets.
+//! File descriptors: how many this process may open, and how many of them are for connections.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Maximum number of connections without a configured limit, however many descriptors there are: their buffers need
-/// memory too.
+/// Maximum number of connections without a configured limit, for any number of descriptors: their buffers need memory
+/// too.
 pub const MAX_CONNECTIONS: usize = 16_384;
 
 /// Descriptors reserved for the listener, the runtime, the logs, the store, refusals and the resolver.
 const BASE: u64 = 128;
 
-/// Descriptors of the runtime of one worker.
+/// Descriptors needed by one worker's runtime.
 const WORKER: u64 = 8;
 
 /// The limit if the process may open fewer descriptors than are reserved.
 const MIN_CONNECTIONS: u64 = 16;
 
-/// Descriptors for backends and workers.
+/// Parts of the gateway that need descriptors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reserved {
-    /// Processes that may run at once. Each takes three pipes and a handle.
+    /// Processes that may run at once. Each needs three pipes and a handle.
     pub processes: usize,
     /// Threads that serve connections.
     pub workers: usize,
-    /// Outbound connections of requests.
     pub outbound: Outbound,
 }
 
-/// Outbound connections of requests: with servers over HTTP, each request may open one.
+/// Outbound connections of requests: each request to an HTTP server may open one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Outbound {
-    /// There are none.
     #[default]
     None,
-    /// There are some: each request may take a second descriptor.
+    /// Each request may need a second descriptor.
     PerRequest,
 }
 
@@ -46,8 +44,8 @@ pub fn raise() -> u64 {
     soft
 }
 
-/// The number of connections for `descriptors`: those of the backends are reserved, up to half of all, and half of the
-/// rest if requests open outbound connections.
+/// The number of connections for `descriptors`. At most half of these are reserved for backends, workers and the
+/// process itself. The rest is halved if requests open outbound connections.
 pub fn connections(descriptors: u64, reserved: Reserved) -> usize {
     let processes = u64::try_from(reserved.processes).unwrap_or(u64::MAX).saturating_mul(4);
     let workers = u64::try_from(reserved.workers).unwrap_or(u64::MAX).saturating_mul(WORKER);

@@ -1,4 +1,4 @@
-//! Drives one connection from its first byte to its close. Knows nothing of other connections.
+//! Drives one connection from its first byte to its close.
 
 use std::{
     future::poll_fn,
@@ -40,15 +40,15 @@ use crate::{
     },
 };
 
-/// Bytes of the head of one request, beyond which it is answered 431.
+/// Maximum size of a request head, in bytes; longer ones are answered 431.
 const MAX_HEAD: usize = 64 * 1024;
 
-/// Time for a silent client, and total time, to close a connection after the last response. Until then its bytes are
-/// read and discarded: a close would destroy the response on its way (RFC 9112 9.6).
+/// Time for a silent client, and total time, to close a connection after the last response. Its bytes are read and
+/// discarded in the meantime: closing at once would destroy the response on its way (RFC 9112 9.6).
 const LINGER_SILENCE: Duration = Duration::from_secs(5);
 const LINGER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Bytes that are discarded meanwhile.
+/// Maximum number of bytes discarded in that time.
 const MAX_LINGER: usize = 64 << 20;
 
 /// The answer to a head that takes too long.
@@ -57,25 +57,23 @@ const HEAD_TIMEOUT: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\
 /// Timer of a connection without a deadline.
 const FAR: Duration = Duration::from_hours(24);
 
-/// Shared data of connections.
+/// Data shared by connections.
 #[derive(Debug, Clone)]
 pub(super) struct Service<S> {
     pub(super) inner: S,
     pub(super) limits: Live<LimitsConfig>,
-    /// Cancelled when connections end with the response that they send.
+    /// Cancelled when connections should end with their current response.
     pub(super) drain: CancellationToken,
     pub(super) foreign: Arc<ForeignProtocols>,
 }
 
-/// End of hyper's connection.
 enum DriveEnd {
-    /// By itself.
     Done(hyper::Result<()>),
-    /// By a decision of the driver.
+    /// A decision of the driver.
     By(ConnectionEnd),
 }
 
-/// Serves the requests on `stream`, which was accepted elsewhere, until it ends.
+/// Serves the requests on an accepted `stream` until it ends.
 pub(super) async fn connection<A: Accept>(
     stream: A::Stream,
     peer: SocketAddr,
@@ -117,7 +115,7 @@ pub(super) async fn connection<A: Accept>(
     }
 }
 
-/// Polls hyper's connection, and holds it to the deadlines.
+/// Polls hyper's connection, and enforces the deadlines.
 async fn drive<T, S>(
     http: &mut http1::UpgradeableConnection<T, S>,
     connection: &Connection,
@@ -131,7 +129,7 @@ where
     let mut http = Pin::new(http);
     let mut timer = pin!(sleep(FAR));
     let drained = pin!(drain.cancelled());
-    // looked at when it is woken, not for each request
+    // polled only when woken, not for each request
     let mut drained = Woken::new(drained, &Arc::default());
     let mut draining = false;
     poll_fn(|cx| {
@@ -157,7 +155,7 @@ where
                 }
                 DriverStep::End(end) => return Poll::Ready(DriveEnd::By(end)),
             };
-            // a timer that fires too early costs less than one that is set for each request
+            // an early wakeup costs less than setting the timer for each request
             let Some(deadline) = deadline else {
                 if timer.is_elapsed() {
                     timer.as_mut().reset(Instant::now() + FAR);
@@ -203,7 +201,7 @@ fn count(end: ConnectionEnd) {
         ConnectionEnd::Idle => "idle_timeout",
         ConnectionEnd::Body => "body_timeout",
         ConnectionEnd::Write => "write_timeout",
-        // counted where it was decided
+        // counted by the decision to evict
         ConnectionEnd::Evicted => return,
     };
     metrics::counter!("lockkeeper_connections_ended_total", "reason" => reason).increment(1);

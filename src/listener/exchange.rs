@@ -1,12 +1,12 @@
-//! One request and its response, as far as the connection has to know: how much of the body is there, and how much of the
-//! response is sent. Knows nothing of sockets and of eviction.
+//! One request and its response, as seen by the connection: how much of the body has arrived, and how much of the
+//! response is sent.
 
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use crate::support::pace::Pace;
 
-/// The request that a connection handles, or none.
+/// The current request of a connection, or none.
 #[derive(Debug)]
 pub(super) struct HttpExchange {
     pub(super) intake: Intake,
@@ -16,21 +16,21 @@ pub(super) struct HttpExchange {
 /// Progress of the request body.
 #[derive(Debug)]
 pub(super) enum Intake {
-    /// All of it, or there is none.
+    /// All of it has been read, or there is none.
     Whole,
     /// The handler has the body and does not wait for it.
     Held(Pace),
-    /// The handler waits for bytes since this moment.
+    /// The handler has been waiting for bytes since this moment.
     Awaited(Pace, Instant),
     /// The client sent too little for too long.
     Overdue,
-    /// The handler is done with the body: what remains is read and discarded.
+    /// The handler is done with the body: the rest is read and discarded.
     Left(Remainder),
     /// The rest is not read: the connection ends with this response.
     Abandoned,
 }
 
-/// Rest of a body that the handler did not read.
+/// The rest of a body that the handler did not read.
 #[derive(Debug)]
 pub(super) struct Remainder {
     pub(super) body: Incoming,
@@ -45,9 +45,9 @@ pub(super) enum ResponseProgress {
     None,
     /// The handler has not answered yet.
     Pending,
-    /// The head is given to hyper, the body has not ended.
+    /// hyper has the head; the body has not ended.
     Sending,
-    /// The body has ended; the last bytes may wait in a buffer.
+    /// The body has ended; the last bytes may still be in a buffer.
     Sent,
     /// The connection speaks another protocol from here on.
     Upgraded,

@@ -1,15 +1,15 @@
-//! Connections that begin with another protocol than HTTP/1.1, as those of a proxy with other settings do. Their first bytes are
-//! looked at when the parser of HTTP has given up. Knows nothing of sockets.
+//! Connections that begin with a protocol other than HTTP/1.1, for example from a misconfigured proxy. Their first
+//! bytes are examined after the HTTP parser has given up.
 
 use std::{net::SocketAddr, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Interval between two lines about one protocol: anybody can send any bytes.
+/// Interval between two log lines about one protocol: anyone can send any bytes.
 const LOGGED_EVERY: Duration = Duration::from_mins(1);
 
-/// Protocols that are told from their first bytes.
+/// Protocols recognised by their first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ForeignProtocol {
     Proxy,
@@ -26,7 +26,8 @@ pub(super) struct ForeignProtocols {
 // === impl ForeignProtocol ===
 
 impl ForeignProtocol {
-    /// That of a connection that begins with these bytes. The parser skips empty lines, with which version 2 of PROXY begins.
+    /// The protocol of a connection that begins with these bytes. The parser skips empty lines, and PROXY version 2
+    /// begins with some.
     fn of(first: &[u8]) -> Option<Self> {
         let begins = |with: &[u8]| first.starts_with(with);
         if begins(b"PROXY ") || begins(b"\r\n\r\n\0\r\nQUIT\n") || begins(b"\0\r\nQUIT\n") {
@@ -61,8 +62,8 @@ impl ForeignProtocol {
 // === impl ForeignProtocols ===
 
 impl ForeignProtocols {
-    /// Logs a connection that HTTP cannot be parsed on, if its first bytes are those of another protocol and there was no such
-    /// line for a minute.
+    /// Logs a connection that cannot be parsed as HTTP, if its first bytes belong to another protocol and no such line
+    /// was logged for a minute.
     pub(super) fn note(&self, first: &[u8], peer: SocketAddr) {
         let Some(protocol) = ForeignProtocol::of(first) else { return };
         if self.may_log(protocol) {

@@ -1,5 +1,5 @@
-//! Handover of a connection from the accept loop to a worker. One that a busy worker does not take goes to another.
-//! Knows nothing of connections.
+//! Hands connections over from the accept loop to a worker. A connection left waiting by a busy worker moves to
+//! another.
 
 use std::{collections::VecDeque, pin::pin, sync::Arc, time::Duration};
 
@@ -10,22 +10,21 @@ use tokio_util::task::TaskTracker;
 
 use super::workers::{Assignment, Workers};
 
-/// Time that a connection waits for a worker before an idle worker gets it.
+/// Time after which a connection waiting for its worker goes to an idle worker.
 const TIMEOUT: Duration = Duration::from_millis(5);
 
-/// Begins a connection on the worker that it is assigned to.
+/// Begins a connection on its assigned worker.
 pub(super) type Start = Box<dyn FnOnce(Assignment) -> BoxFuture<'static, ()> + Send>;
 
-/// The connections that no worker may have begun yet.
+/// Connections that no worker may have begun yet.
 #[derive(Debug)]
 pub(super) struct Handover {
     workers: Workers,
     tracker: TaskTracker,
-    /// The oldest first.
     pending: VecDeque<Pending>,
 }
 
-/// A connection, until one of its workers takes it.
+/// A connection, until a worker takes it.
 struct Pending {
     start: Arc<Mutex<Option<Start>>>,
     due: Instant,
@@ -34,7 +33,7 @@ struct Pending {
 // === impl Handover ===
 
 impl Handover {
-    /// To `workers`, in tasks of `tracker`.
+    /// Hands over to `workers`, in tasks of `tracker`.
     pub(super) const fn new(workers: Workers, tracker: TaskTracker) -> Self {
         Self { workers, tracker, pending: VecDeque::new() }
     }
@@ -46,7 +45,7 @@ impl Handover {
         self.pending.push_back(pending);
     }
 
-    /// Awaits `other`, and meanwhile moves connections that wait for busy workers.
+    /// Awaits `other`, and moves connections away from busy workers in the meantime.
     pub(super) async fn beside<T>(&mut self, other: impl Future<Output = T>) -> T {
         let mut other = pin!(other);
         loop {

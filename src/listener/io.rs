@@ -1,4 +1,4 @@
-//! The byte stream of a connection: reports to the [`Connection`] what it reads and writes. Knows nothing of HTTP.
+//! The byte stream of a connection: reports reads and writes to the [`Connection`].
 
 use std::{
     io::{self, IoSlice},
@@ -11,19 +11,18 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{admission::Admitted, connection::Connection};
 
-/// A stream that is observed.
 #[derive(Debug)]
 pub(super) struct Observed<T> {
     stream: T,
     connection: Arc<Connection>,
-    /// After the stream, so that the descriptor is closed when the place is free.
+    /// After the stream, so that the descriptor is closed before the place is free.
     _admitted: Admitted,
 }
 
 // === impl Observed ===
 
 impl<T> Observed<T> {
-    /// Observes `stream` for `connection`, whose place `admitted` is.
+    /// Observes `stream` for `connection`; `admitted` is its place.
     pub(super) const fn new(stream: T, connection: Arc<Connection>, admitted: Admitted) -> Self {
         Self { stream, connection, _admitted: admitted }
     }
@@ -61,7 +60,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Observed<T> {
         self.stream.is_write_vectored()
     }
 
-    // hyper flushes when it has written all that it has; TLS has taken it by then, and the socket perhaps not
+    // hyper flushes once it has written everything; TLS has taken it by then, but perhaps not the socket
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         self.connection.wrote(&flushed);

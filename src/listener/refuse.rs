@@ -1,4 +1,4 @@
-//! The answer to a connection that is not admitted: HTTP without hyper, since no request is read. Knows nothing of limits.
+//! The answer to a connection that is not admitted: HTTP without hyper, since no request is read.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,8 +9,8 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-/// Connections that are answered at once; further ones are closed without an answer. Their descriptors are part of the
-/// reserve, see [`super::descriptors`].
+/// Maximum number of connections that get such an answer at once; further ones are closed without it. Their descriptors
+/// are part of the reserve, see [`super::descriptors`].
 pub(super) const MAX_REFUSALS: usize = 32;
 
 /// Time for a refused client to read the response.
@@ -19,13 +19,13 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 /// Reason not to admit a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AdmissionRefusal {
-    /// Every place is taken by a request that runs: the gateway is overloaded (RFC 9110 15.6.4).
+    /// Running requests take every place: the gateway is overloaded (RFC 9110 15.6.4).
     Full,
-    /// This address has its maximum of connections, all with requests that run: the client caused it (RFC 6585 4).
+    /// This address has its maximum of connections, all with running requests: the client caused it (RFC 6585 4).
     Address,
 }
 
-/// The refusals that are being sent.
+/// The refusals being sent.
 #[derive(Debug)]
 pub(super) struct PendingRefusals {
     permits: Arc<Semaphore>,

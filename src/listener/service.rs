@@ -1,4 +1,4 @@
-//! The service that answers requests, and one request through it. Knows nothing of routes.
+//! The service that answers requests, and one request through it.
 
 use std::{convert::Infallible, future::poll_fn, net::SocketAddr, pin::pin, sync::Arc, task::Poll};
 
@@ -19,7 +19,7 @@ use super::{
 use crate::support::own_waker::{OwnWaker, Woken};
 use futures_util::FutureExt as _;
 
-/// The answer to a body that comes too slowly (RFC 9110 15.5.9), in the form of the other refusals.
+/// The answer to a body that comes too slowly (RFC 9110 15.5.9), in the form of other refusals.
 const TIMEOUT: &str = r#"{"error":"request_timeout","error_description":"The body of the request came too slowly for this gateway. Send it again over a faster connection."}"#;
 
 /// A service that answers every request, such as a router.
@@ -33,7 +33,6 @@ impl<S> Serve for S where
 {
 }
 
-/// Answers `request`.
 pub(super) async fn answer(
     mut service: impl Serve,
     request: http::Request<Incoming>,

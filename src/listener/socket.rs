@@ -1,4 +1,4 @@
-//! Accepts TCP connections and sets the options of their sockets. Knows nothing of admission.
+//! Accepts TCP connections and sets the options of their sockets.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -8,21 +8,21 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// Idle time before TCP keep-alive probes, and the interval of probes.
+/// Idle time before TCP keep-alive probes, and the interval between probes.
 const KEEPALIVE_TIME: Duration = Duration::from_mins(1);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Time that bytes stay unacknowledged, a probe unanswered or the peer's window closed before the kernel ends the
-/// connection (RFC 5482).
+/// Maximum time that bytes stay unacknowledged, a probe unanswered or the peer's window closed; then the kernel ends
+/// the connection (RFC 5482).
 #[cfg(target_os = "linux")]
 const USER_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Bytes that the kernel takes ahead of what it may send. Without a bound it takes megabytes for a peer that reads nothing:
-/// memory that no budget counts, and time to copy them.
+/// Maximum bytes that the kernel accepts before it can send them. Without a limit it takes megabytes for a peer that
+/// reads nothing: memory that no budget counts, and time to copy them.
 #[cfg(target_os = "linux")]
 const MAX_UNSENT: u32 = 32 * 1024;
 
-/// Source of connections: a listening socket, or streams in memory.
+/// A source of connections: a listening socket, or streams in memory.
 pub trait Accept {
     /// The byte stream of a connection.
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
@@ -30,7 +30,7 @@ pub trait Accept {
     /// The next connection. Cancel safe.
     fn accept(&mut self) -> impl Future<Output = io::Result<(Self::Stream, SocketAddr)>> + Send;
 
-    /// Moves a connection that was accepted on another runtime to the present one.
+    /// Moves a connection accepted on another runtime to the current one.
     fn attach(stream: Self::Stream) -> io::Result<Self::Stream> {
         Ok(stream)
     }
@@ -42,7 +42,7 @@ impl Accept for TcpListener {
     async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
         let (stream, peer) = Self::accept(self).await?;
         if let Err(error) = set_options(&stream) {
-            // the peer may be gone already, which the first read reports
+            // the peer may be gone already; the first read reports that
             tracing::debug!(%error, "the options of an accepted socket cannot be set");
         }
         Ok((stream, peer))
@@ -54,7 +54,7 @@ impl Accept for TcpListener {
 }
 
 /// Bytes are sent as soon as they are written: an event must not wait for the acknowledgement of the one before it (RFC
-/// 9293 3.7.4). A peer that is gone or reads nothing is noticed.
+/// 9293 3.7.4). The kernel notices a peer that is gone or reads nothing.
 fn set_options(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);

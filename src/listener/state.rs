@@ -1,31 +1,30 @@
-//! The state of one connection, as one word: a request changes it with one atomic operation. Knows nothing of sockets.
+//! The state of one connection in one word: a request changes it with one atomic operation.
 
-/// State of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionState {
     /// There is no connection in this slot.
     Free,
-    /// The head of a request is not complete, or nothing was received yet.
+    /// The head of a request is incomplete, or nothing has been received yet.
     Head,
-    /// The head is complete, the body is not, and nothing is answered yet.
+    /// The head is complete, the body is not, and nothing has been answered yet.
     Body,
-    /// A request is handled or its response is sent. A response that streams stays here until its body has ended.
+    /// A request is being handled or its response is being sent. A streaming response stays in this state until its
+    /// body ends.
     Request,
-    /// The client takes none of the bytes of a response that wait for it. The time is that of the request.
+    /// The client takes none of the waiting response bytes. The time is that of the request.
     Stalled,
-    /// The response is sent, and what remains of the body is read and discarded.
+    /// The response is sent; the rest of the body is read and discarded.
     Draining,
-    /// Between two requests.
     Idle,
     /// The connection speaks another protocol (RFC 9110 7.8).
     Upgraded,
     /// The response is sent, and the connection waits for the client to close it.
     Closing,
-    /// The connection is being closed to make room for another. It takes no request any more.
+    /// The connection is being closed to make room for another. It accepts no more requests.
     Evicted,
 }
 
-/// A state and the time of the change to it, in milliseconds since the start of the table.
+/// A state and the time it was entered, in milliseconds since the start of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamped {
     pub(super) state: ConnectionState,
@@ -48,14 +47,14 @@ impl ConnectionState {
         Self::Evicted,
     ];
 
-    /// The place of a head or body that has just begun in the order of [`Self::eviction_rank`]: after idle connections.
+    /// The place of a recent head or body in the order of [`Self::eviction_rank`]: after idle connections.
     pub(super) const RECENT_RANK: Option<u8> = Some(4);
 
-    /// The place of a stalled response in this order, if it began long ago and its user, or nobody, has many connections:
-    /// before idle connections, which others would lose to readers that read nothing.
+    /// The place in this order of a stalled response that began long ago, if its user has many connections or it has no
+    /// user: before idle connections, which would otherwise be evicted in favour of clients that read nothing.
     pub(super) const LATE_RANK: Option<u8> = Some(2);
 
-    /// The order in which connections are closed to make room, lowest first; `None`: never.
+    /// Position in the order of closing connections to make room, lowest first; `None`: never.
     pub(super) const fn eviction_rank(self) -> Option<u8> {
         match self {
             Self::Closing | Self::Draining => Some(0),
@@ -87,12 +86,12 @@ impl ConnectionState {
 // === impl Stamped ===
 
 impl Stamped {
-    /// The word.
+    /// Packs the state and its time into a word.
     pub(super) const fn pack(self) -> u64 {
         self.since << 4 | self.state as u64
     }
 
-    /// Back from the word.
+    /// Unpacks the word.
     pub(super) fn unpack(word: u64) -> Self {
         let index = usize::try_from(word & 0xf).unwrap_or(0);
         Self { state: ConnectionState::ALL.get(index).copied().unwrap_or(ConnectionState::Free), since: word >> 4 }

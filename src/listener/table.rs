@@ -1,8 +1,7 @@
-//! The table of open connections: a fixed number of slots, each with the state of its connection. Knows nothing of
-//! addresses and sockets.
+//! The table of open connections: a fixed number of slots, each with the state of its connection.
 //!
-//! A request writes one word of the table and takes no lock; opening and closing a connection take the lock of the free
-//! slots. The search for a connection to close reads the words one after the other: 16,384 of them are 128 KiB.
+//! A request writes one word of the table and takes no lock; opening and closing a connection lock the list of free
+//! slots. The search for a connection to close reads the words in sequence: 16,384 of them are 128 KiB.
 
 use std::{
     cmp::Reverse,
@@ -23,24 +22,23 @@ use super::{
 };
 use crate::model::UserId;
 
-/// Number of new searches if the connection that was found has begun a request.
+/// Maximum number of new searches if the connection found has just begun a request.
 const SEARCHES: usize = 8;
 
-/// Milliseconds for which a new connection, or a head that has just begun, is left alone: its task may not have run yet.
+/// Milliseconds during which a new connection, or a head that has just begun, is left alone: its task may not have run
+/// yet.
 const HEAD_GRACE: u64 = 50;
 
-/// Milliseconds after which a head or body counts as one that does not come, and a response as one that is not read. Before,
-/// idle connections make room first: a request over a slow network, or one whose handler has not read the body yet, looks the
-/// same.
+/// Milliseconds after which a head or body counts as stuck, and a response as unread. Before that, idle connections
+/// make room first: a request over a slow network, or one whose handler has not read the body yet, looks the same.
 const LATE: u64 = 1_000;
 
-/// The part of all connections beyond which a user has many.
+/// A user with more connections than the capacity divided by this has many.
 const MANY: usize = 8;
 
-/// Rank of the state, number of the user's connections, and time of the change to the state: the lowest goes first.
+/// Rank of the state, number of the user's connections, and time of the last state change: the lowest goes first.
 type EvictionOrder = (u8, Reverse<usize>, u64);
 
-/// The slots.
 #[derive(Debug)]
 pub(super) struct Table {
     states: Box<[AtomicU64]>,
@@ -50,25 +48,25 @@ pub(super) struct Table {
     started: Instant,
 }
 
-/// The slot of one open connection. Dropping it frees the slot, so it lasts exactly as long as the socket.
+/// The slot of one open connection. Dropping it frees the slot, so it lives exactly as long as the socket.
 #[derive(Debug)]
 pub(super) struct ConnectionSlot(SlotStatus);
 
-/// Access to the state of one connection. Only the task that holds the [`ConnectionSlot`] changes it.
+/// Access to the state of one connection. Only the task with the [`ConnectionSlot`] changes it.
 #[derive(Debug, Clone)]
 pub(super) struct SlotStatus {
     table: Arc<Table>,
     index: usize,
 }
 
-/// The connection that a request came on; as a request extension.
+/// The connection of a request; stored as a request extension.
 #[derive(Debug, Clone)]
 pub struct ConnectionPlace {
     status: SlotStatus,
     peer: SocketAddr,
 }
 
-/// The connection is closed in favour of another.
+/// The connection is being closed to make room for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the connection is closed to make room for another")]
 pub(super) struct Evicted;
@@ -97,9 +95,9 @@ impl Table {
         Some(ConnectionSlot(SlotStatus { table: Arc::clone(self), index }))
     }
 
-    /// Picks the connection to close first among those that `eligible` accepts, and keeps it from beginning a request:
-    /// the lowest [`ConnectionState::eviction_rank`], of these one without a user or of the user with the most, and of these
-    /// the one that is in its state for longest. The caller ends its task.
+    /// Picks the connection to close first among the connections accepted by `eligible`, and prevents it from beginning
+    /// a request. The lowest [`ConnectionState::eviction_rank`] goes first; then connections without a user, or of the
+    /// user with the most; then the longest in its state. The caller ends its task.
     pub(super) fn evict(&self, eligible: impl Fn(usize) -> bool) -> Option<(usize, ConnectionState)> {
         for _ in 0..SEARCHES {
             let (index, found) = self.first_to_go(&eligible)?;
@@ -156,12 +154,10 @@ impl Table {
 // === impl ConnectionSlot ===
 
 impl ConnectionSlot {
-    /// Access to its state.
     pub(super) fn entry(&self) -> SlotStatus {
         self.0.clone()
     }
 
-    /// The number of the slot.
     pub(super) const fn index(&self) -> usize {
         self.0.index
     }
@@ -181,23 +177,22 @@ impl Drop for ConnectionSlot {
 // === impl ConnectionPlace ===
 
 impl ConnectionPlace {
-    /// That of the connection with this state, from this address.
+    /// The connection with this state, from this address.
     pub(super) fn new(status: &SlotStatus, peer: SocketAddr) -> Self {
         Self { status: status.clone(), peer }
     }
 
-    /// True for a connection to the socket of this machine: those of TCP have a port.
+    /// True for a connection to a Unix socket: TCP connections have a port.
     pub const fn is_of_this_machine(&self) -> bool {
         self.peer.port() == 0
     }
 
-    /// The address at the other end.
     pub const fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// Counts the connection as one of this user, whose request came on it. Returns `false` if the user has as many as one may
-    /// have: seven eighths of all.
+    /// Counts the connection for this user, who sent a request on it. Returns `false` if the user has reached the
+    /// maximum: seven eighths of all.
     pub fn hold_for(&self, user: &UserId) -> bool {
         self.status.table.users.hold(self.status.index, user)
     }
@@ -206,7 +201,6 @@ impl ConnectionPlace {
 // === impl SlotStatus ===
 
 impl SlotStatus {
-    /// The state.
     pub(super) fn state(&self) -> ConnectionState {
         self.load().state
     }
@@ -216,13 +210,13 @@ impl SlotStatus {
         self.table.started + Duration::from_millis(self.load().since)
     }
 
-    /// Changes the state, unless the connection was picked to be closed.
+    /// Changes the state, unless the connection was picked for closing.
     pub(super) fn enter(&self, state: ConnectionState, now: Instant) -> Result<(), Evicted> {
         let since = self.table.millis(now);
         self.replace(|_| Stamped { state, since })
     }
 
-    /// The same within one request: its time stays.
+    /// Changes the state within one request: the time stays.
     pub(super) fn enter_within_request(&self, state: ConnectionState) -> Result<(), Evicted> {
         self.replace(|before| Stamped { state, ..before })
     }

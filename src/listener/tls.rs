@@ -1,7 +1,7 @@
-//! A connection with TLS: shakes hands on the worker that serves it, when it is first read. Knows nothing of certificates and HTTP.
+//! A connection with TLS: performs the handshake on the worker that serves it, at the first read.
 //!
-//! The time for the first request of a connection includes its handshake, and a connection counts for its address from its first byte
-//! on.
+//! The time limit for a connection's first request includes the handshake, and the connection counts for its address
+//! from its first byte on.
 
 use std::{
     io::{self, IoSlice},
@@ -21,12 +21,10 @@ use crate::model::ACME_TLS;
 
 /// The first byte of a handshake (RFC 8446 5.1).
 const HANDSHAKE: u8 = 22;
-/// The answer to HTTP without TLS.
 const NO_TLS: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: 46\r\n\r\n\
     This port speaks TLS: use a URL with https://\n";
 
-/// A connection with TLS.
 #[derive(Debug)]
 pub struct TlsConnection(TlsState);
 
@@ -41,19 +39,19 @@ enum TlsState {
     Greeting(Greeting),
     Shaking(Accept<TcpStream>),
     Open(TlsStream<TcpStream>),
-    /// The peer wanted to see the certificate, and has.
+    /// The peer only wanted to see the certificate, and has seen it.
     Seen(TlsStream<TcpStream>),
-    /// Nothing is read or written any more.
+    /// Nothing more is read or written.
     Ended,
 }
 
 impl TlsConnection {
-    /// Whoever connected is expected to begin a handshake.
+    /// Expects the peer to begin a handshake.
     pub(super) const fn new(stream: TcpStream, config: Arc<ServerConfig>) -> Self {
         Self(TlsState::Greeting(Greeting { stream, config }))
     }
 
-    /// Moves a connection that was just accepted to the present runtime.
+    /// Moves a connection that was just accepted to the current runtime.
     pub(super) fn attach(self) -> io::Result<Self> {
         match self.0 {
             TlsState::Greeting(Greeting { stream, config }) => {
@@ -63,7 +61,7 @@ impl TlsConnection {
         }
     }
 
-    /// Waits for the handshake. `None`: nothing comes on this connection.
+    /// Waits for the handshake. `None`: there is nothing to read on this connection.
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<&mut TlsStream<TcpStream>>>> {
         loop {
             let next = match &mut self.0 {
@@ -95,7 +93,7 @@ impl TlsConnection {
         Poll::Ready(Ok(Some(stream)))
     }
 
-    /// The stream for what is written, which follows a request.
+    /// The stream for writing, which happens only after a request.
     fn open(&mut self) -> io::Result<Pin<&mut TlsStream<TcpStream>>> {
         match &mut self.0 {
             TlsState::Open(stream) => Ok(Pin::new(stream)),
@@ -105,7 +103,7 @@ impl TlsConnection {
 }
 
 impl Greeting {
-    /// Looks at the first byte. HTTP gets an answer in its own language.
+    /// Looks at the first byte. Plain HTTP gets an HTTP answer.
     fn poll_is_handshake(&self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let mut first = [0; 1];
         let mut buffer = ReadBuf::new(&mut first);
@@ -113,7 +111,7 @@ impl Greeting {
         match buffer.filled().first() {
             Some(&HANDSHAKE) => return Poll::Ready(Ok(true)),
             Some(byte) if byte.is_ascii_alphabetic() => {
-                // what is unread would turn the close into a reset, which destroys the answer
+                // unread bytes would turn the close into a reset, which destroys the answer
                 let mut unread = [0; 4096];
                 while matches!(self.stream.try_read(&mut unread), Ok(bytes) if bytes > 0) {}
                 let _ = self.stream.try_write(NO_TLS);
@@ -148,7 +146,7 @@ impl AsyncWrite for TlsConnection {
         self.open()?.poll_write_vectored(cx, bufs)
     }
 
-    // asked before the handshake
+    // called before the handshake
     fn is_write_vectored(&self) -> bool {
         true
     }

@@ -1,5 +1,4 @@
-//! The users whose requests came on open connections, and how many connections each of them has. Knows nothing of
-//! credentials and sockets.
+//! Users who sent requests on open connections, and how many connections each of them has.
 
 use std::{
     hash::BuildHasher as _,
@@ -13,16 +12,16 @@ use crate::{
     support::{FastHash, FastMap},
 };
 
-/// The users of the slots of a table.
+/// The users of a table's slots.
 #[derive(Debug)]
 pub(super) struct ConnectionUsers {
-    /// The mark of each slot's user; [`NOBODY`] before the first request of one.
+    /// The mark of each slot's user; [`NOBODY`] before a user's first request.
     of_slots: Box<[AtomicU64]>,
-    /// The number of slots of each user.
+    /// Number of slots of each user.
     counts: Mutex<FastMap<u64, usize>>,
     /// Maximum number of slots of one user.
     most: usize,
-    /// The marks are hashes under a random seed: two users have the same one by accident alone, once in 2^64.
+    /// The marks are hashes with a random seed: two users share one only by chance, once in 2^64.
     marks: FastHash,
 }
 
@@ -38,7 +37,7 @@ const NOBODY: u64 = 0;
 // === impl ConnectionUsers ===
 
 impl ConnectionUsers {
-    /// The users of so many slots. An eighth is kept for users who have none.
+    /// Creates it for this many slots. An eighth is reserved for users who have none.
     pub(super) fn new(capacity: usize) -> Self {
         Self {
             of_slots: (0..capacity).map(|_| AtomicU64::new(NOBODY)).collect(),
@@ -48,7 +47,7 @@ impl ConnectionUsers {
         }
     }
 
-    /// Counts the connection in a slot as one of this user; `false` if the user has as many as one may have.
+    /// Counts the connection in a slot for this user; `false` if the user has reached the maximum.
     pub(super) fn hold(&self, index: usize, user: &UserId) -> bool {
         let user = self.marks.hash_one(user).max(NOBODY + 1);
         let of_slot = &self.of_slots[index];
@@ -75,7 +74,6 @@ impl ConnectionUsers {
         }
     }
 
-    /// The numbers of connections.
     pub(super) fn counts(&self) -> UserCounts<'_> {
         UserCounts { users: self, counts: self.counts.lock() }
     }
@@ -84,7 +82,7 @@ impl ConnectionUsers {
 // === impl UserCounts ===
 
 impl UserCounts<'_> {
-    /// The number of connections of the user of a slot; that of a slot without one is above all.
+    /// Number of connections of a slot's user. A slot without a user ranks above all.
     pub(super) fn of(&self, index: usize) -> usize {
         match self.users.of_slots[index].load(Ordering::Relaxed) {
             NOBODY => usize::MAX,

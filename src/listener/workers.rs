@@ -1,10 +1,9 @@
-//! Worker threads: each runs a runtime of its own, on which connections live from their first byte to their last. Know
-//! nothing of sockets.
+//! Worker threads: each runs its own runtime, on which connections live from first to last byte.
 //!
 //! Each runtime has a single thread, so that a request, its tasks and its connections to servers stay on one thread and
-//! wake no other. Work outside of connections runs on the runtime that starts the threads: the accept loop, which a
-//! busy worker does not delay, supervision and maintenance. Nothing moves between threads. All runtimes run until
-//! nothing is left to do, so that a timer or a socket of one can be polled on another until then.
+//! wake no other. Everything outside of connections runs on the runtime that starts the threads: the accept loop, which
+//! a busy worker must not delay, supervision and maintenance. Nothing moves between threads. All runtimes run until no
+//! work is left, so that until then a timer or socket of one can be polled on another.
 
 use std::{
     io,
@@ -22,15 +21,15 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// Interval at which each runtime checks its timers, even if none is due. Timers of calls are later than that: setting
-/// one earlier than the next check costs a system call.
+/// Interval for checking the timers of each runtime, even if none is due. Calls set later timers: setting one before
+/// the next check costs a system call.
 const TIMER_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The runtimes that connections are spread over. Cheap to clone.
+/// The runtimes that share the connections. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Workers(Arc<[Worker]>);
 
-/// The threads of [`Workers`]. They end when this is dropped, and what still runs on them is dropped then.
+/// The threads of [`Workers`]. Dropping this ends them, and drops everything still running on them.
 #[derive(Debug)]
 pub struct WorkerThreads {
     workers: Workers,
@@ -45,7 +44,7 @@ pub struct WorkerThreads {
 struct Worker {
     runtime: Handle,
     open: AtomicUsize,
-    /// Those of them that it has not begun to serve, because it is busy.
+    /// Connections that it has not begun to serve, because it is busy.
     waiting: AtomicUsize,
 }
 
@@ -72,12 +71,11 @@ impl WorkerThreads {
         Ok(Self { workers: Workers(workers.into()), threads, stop, ended })
     }
 
-    /// The runtimes.
     pub fn workers(&self) -> Workers {
         self.workers.clone()
     }
 
-    /// Waits until a thread ends that was not stopped: something panicked that no task caught.
+    /// Waits until a thread ends without being stopped: a panic that no task caught.
     pub async fn failed(&self) {
         self.ended.cancelled().await;
     }
@@ -112,7 +110,7 @@ fn run(
 // === impl Workers ===
 
 impl Workers {
-    /// The present runtime alone.
+    /// Only the current runtime.
     ///
     /// # Panics
     ///
@@ -154,7 +152,6 @@ impl Worker {
 // === impl Assignment ===
 
 impl Assignment {
-    /// Runtime of the connection.
     pub(super) fn runtime(&self) -> &Handle {
         &self.worker().runtime
     }

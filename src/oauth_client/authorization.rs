@@ -1,5 +1,4 @@
-//! Login of a person by the browser: the authorization code grant with PKCE (RFC 6749 4.1, RFC 7636, RFC 8252). Knows
-//! nothing of the requests that need the tokens.
+//! Login of a person in the browser: the authorization code grant with PKCE (RFC 6749 4.1, RFC 7636, RFC 8252).
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -24,46 +23,40 @@ use crate::{
     support::{Clock, Random},
 };
 
-/// Maximum time for a person to log in; the request in the browser stays valid as long, whichever process takes its response.
+/// Maximum time for a person to log in; the request in the browser stays valid as long, no matter which process takes
+/// its response.
 const LOGIN_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// Shows a URL to a person, in the browser or as text.
 #[derive(Clone)]
 pub struct OpenBrowser(Arc<Open>);
 
 type Open = dyn Fn(&Url, Attempt) + Send + Sync;
 
-/// Tells a new request from one that a person has already seen.
+/// A new request, or a repeated one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attempt {
-    /// The request is new.
     New,
-    /// The request is in the browser since a process that was ended.
+    /// The request was opened by a process that has ended.
     Resumed,
 }
 
-/// The server and the login at it.
+/// A server, and the login there.
 #[derive(Debug)]
 pub struct LoginTarget {
-    /// URL of the server.
     pub server: Url,
-    /// Sends the requests of the login.
     pub http: OAuthHttp,
-    /// File of the login.
     pub file: LoginFile,
-    /// Identity at the authorization server.
     pub identity: ClientIdentity,
-    /// What the person says in place of the server.
+    /// Settings that override what the server says.
     pub settings: AuthorizationSettings,
-    /// Scopes to ask for, separated by spaces; those that the server names if absent.
+    /// Scopes to ask for, separated by spaces. If absent: the scopes that the server names.
     pub scope: Option<String>,
-    /// The redirect URI that is registered for a given identity; one with any port if absent.
+    /// The redirect URI registered for a given identity. If absent: one with any port.
     pub redirect_uri: Option<LoopbackUri>,
     /// Digest of the headers of requests to the server; `None` if there are none.
     pub headers: Option<String>,
 }
 
-/// Login of a person at one server by the browser.
 pub(super) struct BrowserLogin {
     pub(super) target: LoginTarget,
     browser: OpenBrowser,
@@ -71,7 +64,7 @@ pub(super) struct BrowserLogin {
     random: Arc<dyn Random>,
 }
 
-/// A request that waits for its response.
+/// A request waiting for its response.
 struct ShownRequest {
     callback: Callback,
     pending: WaitingLogin,
@@ -80,7 +73,7 @@ struct ShownRequest {
 // === impl OpenBrowser ===
 
 impl OpenBrowser {
-    /// Shows URLs by `open`.
+    /// Shows URLs with `open`.
     pub fn new(open: impl Fn(&Url, Attempt) + Send + Sync + 'static) -> Self {
         Self(Arc::new(open))
     }
@@ -105,7 +98,6 @@ impl LoginTarget {
 // === impl BrowserLogin ===
 
 impl BrowserLogin {
-    /// Creates the login at one server.
     pub(super) const fn new(
         target: LoginTarget,
         browser: OpenBrowser,
@@ -115,14 +107,14 @@ impl BrowserLogin {
         Self { target, browser, clock, random }
     }
 
-    /// Reads the login, as far as it is for the server with the settings of now.
+    /// Reads the login, without anything that does not belong to the server with its current settings.
     pub(super) fn read(&self) -> Result<Login, LoginError> {
         let LoginTarget { server, file, settings, .. } = &self.target;
         Ok(file.read()?.retain(|source| source.is_for(server, settings)))
     }
 
     /// Logs a person in and saves the tokens, in place of earlier ones. A request that a person has seen less than ten
-    /// minutes ago is not shown again. A client that the token endpoint does not know is registered anew, once.
+    /// minutes ago is not shown again. If the token endpoint does not know the client, it is registered again, once.
     pub(super) async fn log_in(
         &self,
         login: &mut Login,
@@ -170,14 +162,14 @@ impl BrowserLogin {
                 login.headers.clone_from(&self.target.headers);
             }
             Err(_) if login.tokens().is_none() => login.state = SavedLogin::LoggedOut(Some(client)),
-            // a person who denies further scopes keeps those of before
+            // a person who denies further scopes keeps the earlier ones
             Err(_) => {}
         }
         self.target.file.write(login, lock)?;
         tokens
     }
 
-    /// The request of a process that was ended, if its response can be taken.
+    /// Takes up the request of a process that has ended, if its response can still be received.
     async fn resume(&self, login: &mut Login, challenge: &BearerChallenge) -> Option<ShownRequest> {
         let asks = |pending: &WaitingLogin| covers(pending.open.scope().as_deref(), challenge.wanted());
         let pending = login.pending.take().filter(|pending| !challenge.asks_for_more() || asks(pending))?;
@@ -192,7 +184,7 @@ impl BrowserLogin {
         Some(ShownRequest { callback, pending })
     }
 
-    /// A new request, saved for processes that take it over.
+    /// A new request, saved so that other processes can take it over.
     async fn begin(
         &self,
         login: &mut Login,
@@ -255,8 +247,8 @@ impl BrowserLogin {
         Ok(ShownRequest { callback, pending })
     }
 
-    /// True if a registration is of no use any more: its secret has ended, or the authorization server says that it does not
-    /// know the client. Otherwise the person would see its error, and no response would ever come.
+    /// True if a registration is no longer of use: its secret has expired, or the authorization server says that it
+    /// does not know the client. Otherwise the person would see the server's error, and no response would ever come.
     async fn is_lost(
         &self,
         login: &Login,

@@ -1,5 +1,4 @@
-//! One authorization request with PKCE (RFC 6749 4.1.1, RFC 7636, RFC 8707), and the response that belongs to it (RFC
-//! 9207). Knows nothing of how the browser gets there and back.
+//! One authorization request with PKCE (RFC 6749 4.1.1, RFC 7636, RFC 8707), and its response (RFC 9207).
 
 use oauth2::{CsrfToken, PkceCodeChallenge, PkceCodeVerifier, Scope};
 use serde::{Deserialize, Serialize};
@@ -16,15 +15,13 @@ use super::{
 };
 use crate::support::{Random, Timestamp};
 
-/// An authorization request that was shown to a person. Whoever holds it takes its response, so that a login goes on when
-/// the process that began it is killed.
+/// An authorization request that was shown to a person. Any process that holds it can take its response, so a login
+/// survives the process that began it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OpenAuthorization {
-    /// The URL in the browser.
+    /// The URL to open in the browser.
     pub url: Url,
-    /// `state`
     pub state: String,
-    /// The PKCE code verifier.
     pub verifier: KeptSecret,
     /// True if the response names the issuer (RFC 9207).
     pub returns_issuer: bool,
@@ -35,9 +32,8 @@ pub struct OpenAuthorization {
 /// Values that the response must contain.
 #[derive(Debug, Clone)]
 pub struct ExpectedResponse {
-    /// `state`
     pub state: String,
-    /// The issuer of the authorization server.
+    /// The authorization server's issuer.
     pub issuer: String,
     /// True if the response must have `iss` (RFC 9207 2.4).
     pub returns_issuer: bool,
@@ -46,24 +42,22 @@ pub struct ExpectedResponse {
 /// Parameters of an authorization request.
 #[derive(Debug, Clone, Copy)]
 pub struct AuthorizationParameters<'a> {
-    /// `state`
     pub state: &'a str,
-    /// The PKCE code verifier, of which the challenge is made.
+    /// The PKCE code verifier; the challenge is derived from it.
     pub verifier: &'a str,
     /// Scopes, separated by spaces.
     pub scope: Option<&'a str>,
-    /// Further parameters.
     pub further: &'a [(String, String)],
 }
 
-/// A login as it is wanted.
+/// The login that the caller wants.
 #[derive(Debug, Clone, Copy)]
 pub struct LoginWish<'a> {
     /// Scopes, separated by spaces.
     pub scope: Option<&'a str>,
-    /// Further parameters of the operator.
+    /// Further parameters, set by the operator.
     pub authorize_params: &'a [(String, String)],
-    /// Access for a person who is away.
+    /// Access while the person is away.
     pub offline: OfflineAccess,
 }
 
@@ -73,11 +67,11 @@ pub type CodeOutcome = Result<String, LoginError>;
 // === impl TokenSource ===
 
 impl TokenSource {
-    /// The URL at which a person logs in.
+    /// The URL where a person logs in.
     ///
     /// # Errors
     ///
-    /// If the redirect URI is no URL.
+    /// If the redirect URI is not a URL.
     pub fn authorization_url(
         &self,
         client: &RegisteredClient,
@@ -101,11 +95,11 @@ impl TokenSource {
 // === impl OpenAuthorization ===
 
 impl OpenAuthorization {
-    /// A new request.
+    /// Creates a request.
     ///
     /// # Errors
     ///
-    /// If the redirect URI is no URL.
+    /// If the redirect URI is not a URL.
     pub fn new(
         (source, server): (&TokenSource, &AuthorizationServer),
         client: &RegisteredClient,
@@ -124,12 +118,12 @@ impl OpenAuthorization {
         Ok(Self { url, state, verifier, returns_issuer: server.returns_issuer, begun: now })
     }
 
-    /// The scopes that it asks for, separated by spaces.
+    /// The requested scopes, separated by spaces.
     pub fn scope(&self) -> Option<String> {
         self.url.query_pairs().find(|(name, _)| name == "scope").map(|(_, scope)| scope.into_owned())
     }
 
-    /// The response that belongs to it.
+    /// Values that its response must contain.
     pub fn expected(&self, source: &TokenSource) -> ExpectedResponse {
         let (state, issuer) = (self.state.clone(), source.issuer.clone());
         ExpectedResponse { state, issuer, returns_issuer: self.returns_issuer }
@@ -147,7 +141,7 @@ impl ExpectedResponse {
         if parameter("state").as_ref() != Some(&self.state) {
             return None;
         }
-        // RFC 9207 2.4: a missing `iss` counts only if the server promises it
+        // RFC 9207 2.4: a missing `iss` matters only if the server promises to send it
         let issuer = parameter("iss");
         if issuer.as_ref().map_or(self.returns_issuer, |issuer| *issuer != self.issuer) {
             let reason = "the response comes from another authorization server than the one that was asked";

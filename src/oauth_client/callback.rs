@@ -1,4 +1,4 @@
-//! Redirect URI on this machine (RFC 8252 7.3): takes the response to one authorization request. Knows nothing of tokens.
+//! Redirect URI on this machine (RFC 8252 7.3): receives the response to one authorization request.
 
 use std::{
     collections::VecDeque,
@@ -31,18 +31,20 @@ use super::{
     error::LoginError,
 };
 
-/// The redirect URI if none is given; a port is added.
+/// The default redirect URI; a port is added.
 const REDIRECT_URI: &str = "http://127.0.0.1/callback";
-/// Maximum time for the page to reach the browser.
+/// Maximum time for sending the page to the browser.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// Maximum number of open connections: every program and web page on this machine can open some. One more ends the oldest.
+/// Maximum number of open connections: any program or web page on this machine can open some. A further one closes the
+/// oldest.
 const MAX_CONNECTIONS: usize = 16;
-/// Maximum time of one connection: longer than the request for tokens takes, whose end its page tells.
+/// Maximum time of one connection. The page shows how the token request ended, so this is longer than that request may
+/// take.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(20);
-/// Pause after an accept error: it lasts until a descriptor is closed, or concerns one connection.
+/// Pause after an accept error: it concerns one connection, or lasts until a descriptor is closed.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);
 
-/// Redirect URI on this machine: `http`, a loopback host.
+/// Redirect URI on this machine: `http` with a loopback host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopbackUri(Url);
 
@@ -70,7 +72,7 @@ impl LoopbackUri {
         (url.scheme() == "http" && is_loopback(&url) && is_plain).then_some(Self(url))
     }
 
-    /// True if this is the URI that a client is registered with; one without a port stands for any.
+    /// True if a client is registered with this URI; one without a port matches any port.
     pub(super) fn is(&self, registered: &str) -> bool {
         let Ok(mut registered) = Url::parse(registered) else { return false };
         if self.0.port().is_none() {
@@ -79,7 +81,6 @@ impl LoopbackUri {
         registered == self.0
     }
 
-    /// The text.
     pub(super) fn as_str(&self) -> &str {
         self.0.as_str()
     }
@@ -108,13 +109,12 @@ impl Callback {
         Ok(Self { listener, uri })
     }
 
-    /// The redirect URI.
     pub(super) fn redirect_uri(&self) -> &LoopbackUri {
         &self.uri
     }
 
-    /// Waits for the response to the request, ends the login with its code by `finish`, and shows in the browser what came of
-    /// it. `None` if no response came within `patience`.
+    /// Waits for the response to the request, completes the login with its code by calling `finish`, and shows the
+    /// outcome in the browser. `None` if no response came within `patience`.
     pub(super) async fn answered<T, F: Future<Output = Result<T, LoginError>>>(
         self,
         expected: ExpectedResponse,
@@ -145,7 +145,6 @@ impl Callback {
     }
 }
 
-/// What `listener` accepts.
 fn arrivals(listener: &TcpListener) -> impl Stream<Item = io::Result<TcpStream>> {
     stream::poll_fn(|cx| listener.poll_accept(cx).map_ok(|(stream, _)| stream).map(Some))
 }
@@ -155,7 +154,6 @@ struct BrowserConnections {
     page: Arc<RedirectPage>,
     stop: CancellationToken,
     tasks: JoinSet<()>,
-    /// The oldest first.
     open: VecDeque<AbortHandle>,
 }
 
@@ -166,7 +164,7 @@ impl BrowserConnections {
         Self { page, stop: CancellationToken::new(), tasks: JoinSet::new(), open: VecDeque::new() }
     }
 
-    /// Serves connections. Never ends by itself.
+    /// Serves connections. Never returns.
     async fn accept(&mut self, arrivals: impl Stream<Item = io::Result<TcpStream>>) -> Infallible {
         let mut arrivals = pin!(arrivals);
         loop {
@@ -189,7 +187,7 @@ impl BrowserConnections {
         self.open.push_back(self.tasks.spawn(async { drop(timeout(CONNECTION_TIMEOUT, connection).await) }));
     }
 
-    /// Ends idle connections, which browsers keep, at once, and the one with the page when it is sent.
+    /// Closes idle connections, which browsers keep open, at once, and the one with the page as soon as it is sent.
     async fn end(mut self) {
         self.stop.cancel();
         let ended = async { while self.tasks.join_next().await.is_some() {} };
@@ -197,16 +195,16 @@ impl BrowserConnections {
     }
 }
 
-/// The page of the redirect URI, while it waits for the response.
+/// The page at the redirect URI, while the login waits for its response.
 struct RedirectPage {
     path: String,
     expected: ExpectedResponse,
     outcomes: mpsc::Sender<CodeOutcome>,
-    /// The end of the login, or the reason why it failed.
+    /// End of the login, with the reason if it failed.
     end: watch::Receiver<Option<Result<(), String>>>,
 }
 
-/// Serves one connection of a browser until it ends, or until `stop` and the end of its response.
+/// Serves one connection of a browser until it ends, or until `stop` once its response is sent.
 async fn serve(stream: TcpStream, page: Arc<RedirectPage>, stop: CancellationToken) {
     let service = service_fn(async |request: Request<Incoming>| Ok::<_, Infallible>(page.receive(request.uri()).await));
     let mut connection = pin!(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
@@ -220,8 +218,8 @@ async fn serve(stream: TcpStream, page: Arc<RedirectPage>, stop: CancellationTok
 // === impl RedirectPage ===
 
 impl RedirectPage {
-    /// The page of a request. One with the response of this login waits for its end: the browser says that somebody is
-    /// logged in only once there is a token.
+    /// The page for a request. One with the response of this login waits for the login to end: the page says that the
+    /// person is logged in only once there is a token.
     async fn receive(&self, uri: &Uri) -> Response {
         if uri.path() != self.path {
             return page(StatusCode::NOT_FOUND, "No such page", "This address takes the end of a login alone.");

@@ -1,4 +1,4 @@
-//! `WWW-Authenticate` challenges (RFC 9110 11.6.1, RFC 6750 3, RFC 9728 5.1). Knows nothing of what follows from them.
+//! `WWW-Authenticate` challenges (RFC 9110 11.6.1, RFC 6750 3, RFC 9728 5.1).
 
 /// Parameters of a server's `Bearer` challenge.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -7,9 +7,8 @@ pub struct BearerChallenge {
     pub resource_metadata: Option<String>,
     /// Scopes that the request needs.
     pub scope: Option<String>,
-    /// `error`
     pub error: Option<String>,
-    /// The scheme of the first challenge, if there is none of `Bearer`.
+    /// The scheme of the first challenge, if none is `Bearer`.
     pub other_scheme: Option<String>,
 }
 
@@ -49,8 +48,8 @@ impl BearerChallenge {
     }
 }
 
-/// The text after the scheme `Bearer`, which may follow other challenges, also those of `Bearer` that say nothing. One in a
-/// quoted string is none.
+/// The text after the scheme `Bearer`, even if other challenges or empty `Bearer` ones come first. `Bearer` in a quoted
+/// string does not count.
 fn after_bearer(header: &str) -> Option<&str> {
     const SCHEME: &str = "bearer";
     let (mut is_quoted, mut is_escaped, mut may_begin) = (false, false, true);
@@ -102,7 +101,7 @@ fn parameters(text: &str) -> Vec<(&str, String)> {
 /// One value, and the text after it.
 fn value(text: &str) -> (String, &str) {
     let Some(quoted) = text.strip_prefix('"') else {
-        // some write the other quotes
+        // some servers use single quotes
         if let Some((value, after)) = text.strip_prefix('\'').and_then(|quoted| quoted.split_once('\'')) {
             return (value.to_owned(), after);
         }

@@ -1,5 +1,5 @@
 //! Discovery of a server's authorization server (RFC 9728, RFC 8414, OpenID Connect Discovery 1.0; 2026-07-28,
-//! authorization). Knows nothing of clients and tokens.
+//! authorization).
 
 use serde_json::Value;
 use url::Url;
@@ -17,25 +17,20 @@ use crate::model::{AuthorizationSettings, PkceSupport, ResourceIndicator};
 /// The discovered parameters of a login at a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discovered {
-    /// Identifier of the protected resource (RFC 8707); `None` if none is sent, as to a server of 2025-03-26, which has no
-    /// metadata.
+    /// Identifier of the protected resource (RFC 8707). `None` if no `resource` is sent, as with a 2025-03-26 server,
+    /// which has no metadata.
     pub resource: Option<String>,
     /// Scopes to ask for, separated by spaces; `None` leaves the choice to the authorization server.
     pub scope: Option<String>,
-    /// The authorization server.
     pub server: AuthorizationServer,
 }
 
 /// Metadata of an authorization server (RFC 8414, section 2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthorizationServer {
-    /// `issuer`
     pub issuer: String,
-    /// `authorization_endpoint`
     pub authorization_endpoint: Url,
-    /// `token_endpoint`
     pub token_endpoint: Url,
-    /// `registration_endpoint`
     pub registration_endpoint: Option<Url>,
     /// `authorization_response_iss_parameter_supported` (RFC 9207)
     pub returns_issuer: bool,
@@ -43,7 +38,6 @@ pub struct AuthorizationServer {
     pub revocation_endpoint: Option<Url>,
     /// `token_endpoint_auth_methods_supported`; empty if the document does not say
     pub auth_methods: Vec<String>,
-    /// `client_id_metadata_document_supported`
     pub takes_metadata_documents: bool,
     scopes_supported: Vec<String>,
 }
@@ -51,11 +45,10 @@ pub struct AuthorizationServer {
 /// Metadata that cannot be used.
 #[derive(Debug)]
 pub struct MetadataFault {
-    /// The reason.
     pub error: LoginError,
-    /// True if there is none, or a member is missing: another authorization server may have it.
+    /// True if there is no metadata, or a member is missing: another authorization server may have it.
     is_missing: bool,
-    /// True if there is none.
+    /// True if there is no metadata.
     is_absent: bool,
 }
 
@@ -63,19 +56,19 @@ pub struct MetadataFault {
 const OAUTH: &str = "oauth-authorization-server";
 const OPENID: &str = "openid-configuration";
 
-/// Maximum number of authorization servers of a list that are tried.
+/// Maximum number of listed authorization servers to try.
 const MAX_TRIED: usize = 3;
 
 /// Metadata of a protected resource (RFC 9728, section 2).
 struct ProtectedResource {
-    /// The identifier; `None` if it is not taken from here.
+    /// The identifier; `None` if the settings decide instead.
     resource: Option<String>,
     authorization_servers: Vec<String>,
     scopes_supported: Vec<String>,
 }
 
-/// Finds the authorization server of the MCP server at `server`, which sent `challenge`, for a new login. The settings go
-/// before what the server names. Of several, the first that has metadata is taken.
+/// Finds the authorization server of the MCP server at `server`, which sent `challenge`, for a new login. Settings
+/// override what the server says. Of several authorization servers, the first with metadata is used.
 ///
 /// # Errors
 ///
@@ -120,8 +113,8 @@ pub async fn discover(
     Err(unusable.unwrap_or_else(|| LoginError::Untrusted(format!("{server} names no authorization server"))))
 }
 
-/// True if the server names this authorization server, perhaps among others; `None` if it cannot be found out, or if it
-/// names none.
+/// True if the server names this authorization server, perhaps among others. `None` if the server names none, or this
+/// cannot be determined.
 pub async fn lists_issuer(
     http: &OAuthHttp,
     target: (&Url, &AuthorizationSettings),
@@ -132,8 +125,9 @@ pub async fn lists_issuer(
     (!listed.is_empty()).then(|| listed.iter().any(|one| is_same(one, issuer)))
 }
 
-/// The scopes of the challenge, else all that the resource names; with `offline_access` where the authorization server
-/// has it, since some give a refresh token for nothing else (2026-07-28, authorization, *Scope Selection Strategy*).
+/// The scopes of the challenge, or else all that the resource names. With `offline_access` if the authorization server
+/// supports it, since some issue a refresh token only for that scope (2026-07-28, authorization, *Scope Selection
+/// Strategy*).
 fn asked_scope(challenge: &BearerChallenge, supported: &[String], server: &AuthorizationServer) -> Option<String> {
     let named = (!supported.is_empty()).then(|| supported.join(" "));
     Some(server.with_offline_access(challenge.scope.clone().or(named)?))
@@ -148,7 +142,7 @@ async fn protected_resource(
     if let Some(text) = &challenge.resource_metadata {
         match trusted(text, server, "the resource metadata URL") {
             Ok(named) => candidates.push(named),
-            // the well-known ones are on the server's own origin
+            // the well-known URLs are on the server's own origin
             Err(error) => tracing::warn!(%server, %error, "the metadata is looked for at its well-known URLs"),
         }
     }
@@ -189,7 +183,7 @@ async fn authorization_server(
                     trusted(text, server, name)
                 }) {
                     Ok(found) => return Ok(Ok(found)),
-                    // what says nothing of an authorization server is a page that is not there
+                    // a document that does not mention an authorization server counts as missing
                     Err(_) if !document["issuer"].is_string() && document["token_endpoint"].is_null() => {}
                     Err(other) => drop(fault.get_or_insert(other)),
                 }
@@ -208,7 +202,7 @@ async fn authorization_server(
     }
 }
 
-/// The authorization server of a server of 2025-03-26: its own origin, with default endpoints if it has no metadata
+/// The authorization server of a 2025-03-26 server: its own origin, with default endpoints if it has no metadata
 /// (2025-03-26, authorization, *Fallbacks for Servers without Metadata Discovery*).
 async fn without_resource_metadata(
     http: &OAuthHttp,
@@ -247,7 +241,7 @@ fn strings(document: &Value, name: &str) -> Vec<String> {
 // === impl ProtectedResource ===
 
 impl ProtectedResource {
-    /// Reads metadata that was found at `read_from`. Its `resource` is checked if tokens will be for it.
+    /// Reads metadata found at `read_from`. Checks its `resource` if tokens will be issued for it.
     fn read(
         document: &Value,
         read_from: &Url,
@@ -269,7 +263,7 @@ impl ProtectedResource {
 // === impl AuthorizationServer ===
 
 impl AuthorizationServer {
-    /// The metadata of an issuer that offers these methods, for tests.
+    /// For tests: the metadata of an issuer that offers these methods.
     #[cfg(test)]
     pub(super) fn with_methods(issuer: &str, methods: &[&str]) -> Self {
         let at = |path: &str| Url::parse(&format!("{issuer}{path}")).unwrap();
@@ -286,7 +280,7 @@ impl AuthorizationServer {
         }
     }
 
-    /// The first of these methods of client authentication that the server takes. One that does not say which takes
+    /// The first of these client authentication methods that the server accepts. A server that lists none accepts
     /// `client_secret_basic` (RFC 8414 2).
     pub fn auth_method<'m>(&self, wanted: &[&'m str]) -> Option<&'m str> {
         if self.auth_methods.is_empty() {
@@ -295,12 +289,13 @@ impl AuthorizationServer {
         wanted.iter().copied().find(|method| self.auth_methods.iter().any(|taken| taken == method))
     }
 
-    /// True if a secret that the server has given goes into the body of requests, since the header is not offered.
+    /// True if a secret issued by the server goes into the request body, because the server does not accept it in the
+    /// header.
     pub fn takes_secret_in_body(&self) -> bool {
         self.auth_method(&["client_secret_basic", "client_secret_post"]) == Some("client_secret_post")
     }
 
-    /// These scopes, and `offline_access` if the server has it: some give a refresh token for nothing else.
+    /// These scopes, with `offline_access` if the server supports it: some issue a refresh token only for that scope.
     pub fn with_offline_access(&self, mut scope: String) -> String {
         const OFFLINE: &str = "offline_access";
         let has = |scope: &str| scope.split_ascii_whitespace().any(|scope| scope == OFFLINE);
@@ -311,13 +306,13 @@ impl AuthorizationServer {
         scope
     }
 
-    /// Reads metadata, which must name `issuer` (RFC 8414 3.3), a slash at the end aside, and PKCE with S256 (2026-07-28,
-    /// authorization, *Authorization Code Protection*).
+    /// Reads metadata, which must name `issuer` (RFC 8414 3.3), ignoring a trailing slash, and PKCE with S256
+    /// (2026-07-28, authorization, *Authorization Code Protection*).
     ///
     /// # Errors
     ///
-    /// If it names another issuer, another PKCE, or a URL that `trust` refuses, which gets the text of a URL and its name; or if
-    /// a member is missing.
+    /// If it names another issuer or another PKCE method, if `trust` rejects a URL (it gets the URL's text and its
+    /// name), or if a member is missing.
     pub fn read(
         document: &Value,
         (issuer, pkce): (&str, PkceSupport),

@@ -1,4 +1,4 @@
-//! URLs that a server or an authorization server names. Knows nothing of what they are for.
+//! URLs named by a server or an authorization server.
 
 use url::{Host, Url};
 
@@ -29,14 +29,14 @@ pub fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// The well-known URL of `kind` for `url`: between host and path (RFC 8615, RFC 8414 3.1, RFC 9728 3.1).
+/// The well-known URL of `kind` for `url`: inserted between host and path (RFC 8615, RFC 8414 3.1, RFC 9728 3.1).
 pub fn well_known(url: &Url, kind: &str) -> Url {
     let mut well_known = at_root(url);
     well_known.set_path(&format!("/.well-known/{kind}{}", url.path().trim_end_matches('/')));
     well_known
 }
 
-/// The well-known URL of `kind` behind the path of `url` (OpenID Connect Discovery 4).
+/// The well-known URL of `kind` for `url`: appended to the path (OpenID Connect Discovery 4).
 pub fn appended(url: &Url, kind: &str) -> Url {
     let mut appended = url.clone();
     appended.set_path(&format!("{}/.well-known/{kind}", url.path().trim_end_matches('/')));

@@ -1,47 +1,37 @@
-//! Error of a login. Knows nothing of its steps.
+//! Errors of a login.
 
 use super::refusal::{OAuthRefusal, RefusalMeaning};
 
-/// A login that did not succeed: what happened, and what to do.
+/// A login that failed: what happened, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoginError {
-    /// The authorization server cannot be reached, or fails; the tokens are kept.
+    /// The authorization server is unreachable or fails; the tokens are kept.
     #[error("{0}")]
     Unavailable(String),
-    /// The server's metadata, or an answer, breaks a rule of the specification.
+    /// The server's metadata or an answer violates the specification.
     #[error("{0}")]
     Untrusted(String),
-    /// The authorization server refused.
     #[error("{0}")]
     Refused(OAuthRefusal),
-    /// The authorization server does not accept the client that was given: no login of a person can succeed.
     #[error(
         "{issuer} does not accept the client `{id}`, which was registered there by hand: {refusal}. Its id, its secret or its \
          registration has to be corrected"
     )]
-    GivenClient {
-        /// The authorization server.
-        issuer: String,
-        /// The client.
-        id: String,
-        /// Its words.
-        refusal: OAuthRefusal,
-    },
-    /// Tokens that are kept may be of no use any more: the error, and what to do for a new login.
+    GivenClient { issuer: String, id: String, refusal: OAuthRefusal },
+    /// The tokens are kept but may be useless: the error, and how to log in again.
     #[error("{0}. If that stays so, {1}")]
     Stuck(Box<Self>, String),
-    /// The authorization server takes only clients that were registered there by hand.
+    /// The authorization server accepts only clients that were registered there by hand.
     #[error(
         "{issuer} registers no clients by itself: register one there with the redirect URI {redirect_uri} and use \
          --client-id ID"
     )]
     NoRegistration {
-        /// The authorization server.
         issuer: String,
         /// The redirect URI to register.
         redirect_uri: String,
     },
-    /// The file of the login cannot be read or written.
+    /// The login file cannot be read or written.
     #[error("{0}")]
     File(String),
 }
@@ -49,7 +39,7 @@ pub enum LoginError {
 // === impl LoginError ===
 
 impl LoginError {
-    /// The refusal of the authorization server, if it is one.
+    /// The authorization server's refusal, if the error is one.
     pub const fn refusal(&self) -> Option<&OAuthRefusal> {
         match self {
             Self::Refused(refusal) => Some(refusal),

@@ -1,5 +1,5 @@
-//! HTTP requests of the OAuth client, with its bounds: redirects of documents within their origin alone, 15
-//! seconds, 256 KiB. Knows nothing of the documents.
+//! HTTP requests of the OAuth client, with its limits: documents are redirected only within their origin; 15 seconds,
+//! 256 KiB.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 const MAX_RESPONSE: usize = 256 * 1024;
 /// Maximum number of redirects to a document.
 const MAX_REDIRECTS: usize = 3;
-/// A request that every server understands and none acts on.
+/// A request that every server understands and that changes nothing.
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
 /// HTTP client for metadata, registration and tokens.
@@ -34,45 +34,39 @@ pub struct OAuthHttp {
 /// Settings of the server that a login is for.
 struct OwnServer {
     origin: Origin,
-    /// Headers for it, and for nobody else.
+    /// Headers sent only to it.
     headers: HeaderMap,
-    /// The way to it, and to the authorization server that the operator names: with its certificates.
+    /// The client, with the server's certificates, for the server and the authorization server that the operator names.
     way: Option<(Vec<Origin>, Way)>,
 }
 
-/// Transport of the server that a login is for, as it is configured.
+/// Transport of the server that a login is for, as configured.
 #[derive(Debug, Clone, Copy)]
 pub struct LoginTransport<'a> {
-    /// The server.
     pub server: &'a Url,
-    /// The authorization server, if it is configured.
+    /// The configured authorization server.
     pub issuer: Option<&'a str>,
-    /// The headers of requests to the server.
+    /// Headers of requests to the server.
     pub headers: &'a BTreeMap<String, Secret>,
-    /// Settings of its connections.
+    /// Settings of connections to it.
     pub network: Option<&'a NetworkSpec>,
 }
 
 #[derive(Clone)]
 enum Way {
-    /// Anywhere.
     Open(OpenClient),
-    /// To public addresses and the exceptions of the operator.
+    /// To public addresses and the operator's exceptions.
     Guarded(Fetcher, FetchRules),
 }
 
-/// Answer in place of a document.
+/// Answer to the request for a document.
 #[derive(Debug)]
 pub(super) enum DocumentAnswer {
-    /// It is there.
     Json(Value),
-    /// There is none.
     None,
-    /// The server fails.
     Down(String),
 }
 
-/// Failure of a request.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct HttpError(String);
@@ -80,7 +74,7 @@ pub(super) struct HttpError(String);
 // === impl OAuthHttp ===
 
 impl OAuthHttp {
-    /// A client for the person who runs this program, or for servers that the operator trusts with this network.
+    /// A client for the person running this program, or for servers that the operator trusts with this network.
     pub const fn open(client: OpenClient) -> Self {
         Self { way: Way::Open(client), own: None }
     }
@@ -96,17 +90,18 @@ impl OAuthHttp {
         Self::of_operator(fetcher, FetchRules { reach, max_body: MAX_RESPONSE, deadline: TIMEOUT })
     }
 
-    /// A client for URLs of the operator, and those that these name.
+    /// A client for the operator's URLs, and for URLs named by these.
     pub const fn of_operator(fetcher: Fetcher, rules: FetchRules) -> Self {
         Self { way: Way::Guarded(fetcher, rules), own: None }
     }
 
-    /// The same for a server with this transport: its certificates count for itself and for the authorization server that the
-    /// operator names, its proxy for everything, and its headers for itself, but for `Authorization`: a login gives that.
+    /// The same for a server with this transport. Its certificates apply to the server and to the authorization server
+    /// that the operator names, and its proxy to everything. Its headers go only to the server, without
+    /// `Authorization`, which a login provides.
     ///
     /// # Errors
     ///
-    /// If certificates or the proxy cannot be used.
+    /// If the certificates or the proxy cannot be used.
     pub fn of_server(self, transport: LoginTransport<'_>) -> Result<Self, LoginError> {
         let LoginTransport { server, issuer, headers, network } = transport;
         let pair = |(name, value): (&String, &Secret)| {
@@ -130,7 +125,7 @@ impl OAuthHttp {
         Ok(Self { way, own: Some(Arc::new(own)) })
     }
 
-    /// The answer of `url`. Redirects are followed within its origin.
+    /// The document at `url`. Follows redirects within its origin.
     ///
     /// # Errors
     ///
@@ -159,7 +154,7 @@ impl OAuthHttp {
         Ok(DocumentAnswer::None)
     }
 
-    /// The refusal with which the server answers a GET of `url`, if it does.
+    /// The refusal, if the server answers a GET of `url` with one.
     pub async fn refusal(&self, url: &Url, now: Timestamp) -> Option<OAuthRefusal> {
         let response = self.send(Method::GET, url, &[("accept", "application/json")], Bytes::new()).await.ok()?;
         let status = response.status();
@@ -168,11 +163,11 @@ impl OAuthHttp {
             .then(|| OAuthRefusal::read((status.as_u16(), response.headers()), response.body(), now))
     }
 
-    /// The challenge with which a server refuses a request without a token; an empty one if it does not refuse.
+    /// The challenge with which a server rejects a request without a token; an empty one if it does not reject it.
     ///
     /// # Errors
     ///
-    /// If there is no answer, or one for people in place of programs.
+    /// If there is no answer, or one for people instead of programs.
     pub async fn challenge(&self, server: &Url) -> Result<BearerChallenge, LoginError> {
         let headers = [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
         let response = self.send(Method::POST, server, &headers, Bytes::from_static(PING.as_bytes())).await;
@@ -197,7 +192,7 @@ impl OAuthHttp {
         Ok(BearerChallenge::of(&headers))
     }
 
-    /// Posts a form, with the credentials of a client, and returns the status.
+    /// Posts a form with the client's credentials, and returns the status.
     pub(super) async fn form(
         &self,
         url: &Url,
@@ -211,7 +206,6 @@ impl OAuthHttp {
         Ok(response.map_err(|error| missing(url, &error))?.status())
     }
 
-    /// Posts JSON.
     pub(super) async fn post(&self, url: &Url, body: &Value) -> Result<Response<Bytes>, LoginError> {
         let headers = [("content-type", "application/json"), ("accept", "application/json")];
         let response = self.send(Method::POST, url, &headers, body.to_string().into()).await;
@@ -233,7 +227,7 @@ impl OAuthHttp {
         self.exchange(method, url, map, body).await
     }
 
-    /// Sends a request; returns the response of any status.
+    /// Sends a request, and returns the response with any status.
     pub(super) async fn exchange(
         &self,
         method: Method,
@@ -277,7 +271,7 @@ impl Way {
                 client.send(request, bounds).await.map_err(|error| HttpError(error.reason()))
             }
             Self::Guarded(fetcher, rules) => fetcher.send(request, rules).await.map_err(|error| {
-                // the reason tells of this network, and the server may read it
+                // the reason would reveal something of this network, and the server may read it
                 tracing::info!(%error, "a URL that a server named cannot be used");
                 HttpError("the log of the gateway has the reason".to_owned())
             }),

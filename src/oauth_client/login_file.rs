@@ -1,5 +1,5 @@
-//! File of one login: client, tokens and the authorization that a person may be giving. Shared by all processes of one
-//! person, readable by that person alone (mode 0600). Knows nothing of requests.
+//! The file of one login: client, tokens, and the authorization request that a person may be answering. Shared by all
+//! of a person's processes, and readable only by that person (mode 0600).
 
 use std::{
     fs::{self, File, TryLockError},
@@ -24,23 +24,23 @@ use crate::support::{Digest, Timestamp};
 /// Interval of the attempts to lock a file that another process holds.
 const LOCK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Time in which registrations in place of lost ones are counted, and their maximum number.
+/// Time over which registrations that replace lost ones are counted, and their maximum number.
 const REGISTRATIONS: (Duration, usize) = (Duration::from_hours(1), 3);
 
-/// File of the login at one server.
 #[derive(Debug, Clone)]
 pub struct LoginFile {
     path: PathBuf,
-    /// The file of an earlier version, which kept logins by the server alone, and the client that it may be of.
+    /// The file of an earlier version, which identified logins only by the server, and the client that it may belong
+    /// to.
     earlier: Option<(PathBuf, String)>,
 }
 
-/// A login among those at one server.
+/// A login among several at one server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoginName<'a> {
-    /// The client that was registered by hand.
+    /// The client, if it was registered by hand.
     pub client_id: Option<&'a str>,
-    /// The name that the person gives the account.
+    /// The person's name for the account.
     pub account: Option<&'a str>,
 }
 
@@ -51,27 +51,26 @@ pub(super) struct Login {
     /// URL of the server, for people who read the file.
     pub(super) server: String,
     pub(super) state: SavedLogin,
-    /// The login that waits for a person. Until it succeeds, `state` stays as it is: the server may have moved to another
+    /// The login waiting for a person. Until it succeeds, `state` stays unchanged: the server may have moved to another
     /// authorization server.
     pub(super) pending: Option<WaitingLogin>,
-    /// True if the token endpoint has just said that it does not know the client of the last login.
+    /// True if the token endpoint has just said that it does not know the last login's client.
     pub(super) lost_client: bool,
-    /// The last registrations in place of lost ones.
+    /// The latest registrations that replaced lost ones.
     registered: Vec<Timestamp>,
     /// Digest of the headers with which the person logged in.
     pub(super) headers: Option<String>,
 }
 
-/// State of a login.
 #[derive(Debug, Clone)]
 pub(super) enum SavedLogin {
-    /// There are no tokens; the client is from an earlier login.
+    /// There are no tokens; the client comes from an earlier login.
     LoggedOut(Option<RegisteredClient>),
-    /// There are tokens.
     LoggedIn(Box<TokenSet>),
 }
 
-/// Tokens with the authorization server and the client that they are from: they are sent to no other.
+/// Tokens, with the authorization server that issued them and the client that got them. They are sent to no other
+/// authorization server.
 #[derive(Debug, Clone)]
 pub(super) struct TokenSet {
     pub(super) source: TokenSource,
@@ -79,7 +78,6 @@ pub(super) struct TokenSet {
     pub(super) tokens: SavedTokens,
 }
 
-/// An authorization request that waits for its response.
 #[derive(Debug, Clone)]
 pub(super) struct WaitingLogin {
     pub(super) source: TokenSource,
@@ -87,7 +85,7 @@ pub(super) struct WaitingLogin {
     pub(super) open: OpenAuthorization,
 }
 
-/// The same in the file.
+/// The login as stored in the file.
 #[derive(Serialize, Deserialize)]
 struct StoredLogin {
     server: String,
@@ -101,7 +99,7 @@ struct StoredLogin {
     headers: Option<String>,
 }
 
-/// An authorization request in the file. One of an earlier version has no source and client of its own.
+/// An authorization request in the file. Files of an earlier version have no source and client in it.
 #[derive(Serialize, Deserialize)]
 struct StoredPending {
     source: Option<TokenSource>,
@@ -139,12 +137,12 @@ impl Login {
         }
     }
 
-    /// True if the authorization server has said that it does not know the client of the last login.
+    /// True if the authorization server has said that it does not know the last login's client.
     pub(super) fn has_lost_client(&self) -> bool {
         self.lost_client || self.tokens().is_some_and(|tokens| tokens.end == Some(RefreshEnd::ClientIsUnknown))
     }
 
-    /// Counts a registration in place of a lost one. Returns false if there were too many.
+    /// Counts a registration that replaces a lost one. Returns false if there were too many.
     pub(super) fn register_again(&mut self, now: Timestamp) -> bool {
         let (time, most) = REGISTRATIONS;
         self.registered.retain(|at| now.since(*at) < time);
@@ -156,7 +154,7 @@ impl Login {
         true
     }
 
-    /// The login without what comes from other sources than these.
+    /// The login without anything from a source that does not fit.
     pub(super) fn retain(mut self, fits: impl Fn(&TokenSource) -> bool) -> Self {
         self.pending = self.pending.filter(|pending| fits(&pending.source));
         self.state = match self.state {
@@ -166,8 +164,8 @@ impl Login {
         self
     }
 
-    /// Gives up a client whose authorization request got no response: the authorization server may not know it any more,
-    /// and have told the person alone.
+    /// Forgets a client whose authorization request got no response: the authorization server may have forgotten the
+    /// client and shown that only to the person.
     pub(super) fn forget_unanswered_client(&mut self, client: &RegisteredClient) {
         if self.client_of(&client.issuer).is_some_and(|known| known.id == client.id) && self.tokens().is_none() {
             self.state = SavedLogin::default();
@@ -183,7 +181,7 @@ impl From<StoredLogin> for Login {
             Some(StoredPending { source: Some(of_pending), client: Some(with), open }) => {
                 (SavedLogin::of(source, client, tokens), WaitingLogin::checked(of_pending, with, open))
             }
-            // an earlier version: source and client are those of the request, and the tokens may be another server's
+            // from an earlier version: source and client are the request's, and the tokens may be another server's
             Some(StoredPending { open, .. }) => {
                 let request = source.zip(client);
                 (
@@ -258,7 +256,6 @@ impl LoginFile {
         Self { path: path(&key), earlier }
     }
 
-    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -288,7 +285,7 @@ impl LoginFile {
         }
     }
 
-    /// Reads the login; an empty one if there is no file, or an unreadable one.
+    /// Reads the login; returns an empty one if the file is missing or unreadable.
     pub(super) fn read(&self) -> Result<Login, LoginError> {
         if let Some((path, id)) = self.earlier.as_ref().filter(|_| !self.path.exists()) {
             let login = Self { path: path.clone(), earlier: None }.read()?;
@@ -305,7 +302,7 @@ impl LoginFile {
         }
     }
 
-    /// Replaces the login at once.
+    /// Replaces the login atomically.
     pub(super) fn write(&self, login: &Login, _: &LoginLock) -> Result<(), LoginError> {
         let next = self.path.with_extension("next");
         let write = || {
@@ -323,7 +320,7 @@ impl LoginFile {
     }
 }
 
-/// Options for a file that only its owner reads.
+/// Options for a file that only its owner can read.
 fn private() -> fs::OpenOptions {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(false);

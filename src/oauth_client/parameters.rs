@@ -1,32 +1,31 @@
-//! Parameters of an authorization request beside those of the specification: what single services need, and what the
-//! operator adds. Knows nothing of requests.
+//! Parameters of an authorization request besides the standard ones: what particular services need, and what the
+//! operator adds.
 
-/// Google gives a refresh token for these alone, and only with a consent; it refuses the scope `offline_access`.
+/// Google issues a refresh token only for its own parameters, and only after a consent. It rejects the scope
+/// `offline_access`.
 const GOOGLE: &str = "https://accounts.google.com";
 
-/// Needs of a service at a login there.
+/// Needs of a service when a person logs in there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ServiceNeeds {
-    /// Parameters.
     pub parameters: &'static [(&'static str, &'static str)],
-    /// Words of `prompt`.
     pub prompts: &'static [&'static str],
-    /// True if it refuses the scope `offline_access`.
+    /// True if the service rejects the scope `offline_access`.
     pub refuses_offline_access: bool,
 }
 
-/// Access for a person who is away.
+/// Refresh tokens, for access while the person is away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OfflineAccess {
-    /// It wants no refresh token.
+    /// The login needs no refresh token.
     Unwanted,
-    /// It has no refresh token yet.
+    /// The login has no refresh token yet.
     Wanted,
-    /// It has a refresh token.
+    /// The login has a refresh token.
     Held,
 }
 
-/// The needs of the service of this issuer.
+/// The needs of the service with this issuer.
 pub fn service_needs(issuer: &str, offline: OfflineAccess) -> ServiceNeeds {
     if issuer.trim_end_matches('/') != GOOGLE {
         return ServiceNeeds::default();
@@ -36,7 +35,7 @@ pub fn service_needs(issuer: &str, offline: OfflineAccess) -> ServiceNeeds {
     ServiceNeeds { parameters, prompts, refuses_offline_access: true }
 }
 
-/// The parameters that a login sends, with those of the operator. Its own go first; words of `prompt` are added to them.
+/// The parameters that a login sends: its own, and the operator's. Its own win; words of `prompt` are merged.
 pub fn with_operators(own: &[(&str, &str)], prompts: &[&str], given: &[(String, String)]) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> =
         own.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();

@@ -1,4 +1,4 @@
-//! Provider of one server's tokens: saved, refreshed, or from a login. Knows nothing of the requests that use them.
+//! Provider of one server's tokens: saved, refreshed, or from a login.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,32 +19,31 @@ use crate::{
     support::{Clock, Random, Timestamp},
 };
 
-/// Age up to which a rejected token counts as just issued: another of the same kind would be rejected too.
+/// Age below which a rejected token counts as just issued: a new one of the same kind would be rejected too.
 const JUST_ISSUED: Duration = Duration::from_secs(30);
-/// Time before a token that was just issued, and is rejected, is sent once more.
+/// Pause before a token that was rejected right after it was issued is sent again.
 const REPEAT_AFTER: Duration = Duration::from_secs(1);
 /// Time before a refresh is tried again.
 const RETRY: Duration = Duration::from_mins(1);
 
-/// Provider of the tokens of one server.
 #[derive(Debug)]
 pub struct TokenProvider {
     login: BrowserLogin,
     attempts: RefreshAttempts,
-    /// The last time at which a token was sent once more because it had just been issued.
+    /// Last time that a token was sent again because it had just been issued.
     repeated: Option<Timestamp>,
 }
 
 // === impl TokenProvider ===
 
 impl TokenProvider {
-    /// Creates the provider for one server.
     pub fn new(target: LoginTarget, browser: OpenBrowser, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
         let login = BrowserLogin::new(target, browser, clock, random);
         Self { login, attempts: RefreshAttempts::default(), repeated: None }
     }
 
-    /// Answers requests for tokens, and refreshes tokens before they end, until the last [`crate::model::Bearer`] is dropped.
+    /// Answers requests for tokens, and refreshes tokens before they expire, until the last [`crate::model::Bearer`] is
+    /// dropped.
     pub async fn run(mut self, mut requests: TokenRequests) {
         let mut current = self.login.read().ok().and_then(|login| login.tokens().cloned());
         let mut not_before = Instant::now();
@@ -82,18 +81,18 @@ impl TokenProvider {
         }
     }
 
-    /// Logs in now if the saved tokens are of no use; returns the scopes of the login.
+    /// Logs in now if the saved tokens are useless; returns the scopes of the login.
     ///
     /// # Errors
     ///
-    /// The reason, if the login did not succeed.
+    /// If the login failed.
     pub async fn log_in_now(&mut self) -> Result<Option<String>, LoginError> {
         let lock = self.login.target.file.lock().await?;
         let mut login = self.login.read()?;
         let now = self.login.clock.now();
         if let Some(tokens) = login.tokens().filter(|tokens| !tokens.is_over(now)) {
             let scopes = tokens.scope.clone();
-            // the person asks again for what was not granted, or for something else
+            // the person asks again for scopes that were not granted, or for others
             let wanted = union(tokens.stepped_up.as_deref(), self.login.target.scope.as_deref());
             if covers(scopes.as_deref(), &wanted) {
                 return Ok(scopes);
@@ -114,12 +113,12 @@ impl TokenProvider {
         Ok(tokens.scope)
     }
 
-    /// What the server asks for, which names its metadata and scopes.
+    /// The server's challenge, which names its metadata and scopes.
     async fn challenge(&self) -> Result<BearerChallenge, LoginError> {
         self.login.target.http.challenge(&self.login.target.server).await
     }
 
-    /// True if the saved login is from requests with other headers: it may be of another account.
+    /// True if the saved login was made by requests with other headers: it may belong to another account.
     pub fn is_of_other_headers(&self) -> bool {
         let login = self.login.read().ok().filter(|login| login.tokens().is_some());
         login.is_some_and(|login| login.headers.is_some() && login.headers != self.login.target.headers)
@@ -129,7 +128,7 @@ impl TokenProvider {
         Some(Instant::now() + current?.refresh_at()?.since(self.login.clock.now()))
     }
 
-    /// The tokens of another process, or refreshed ones, or those of before if only a login can help.
+    /// The tokens of another process, or refreshed ones, or the old ones if only a login can help.
     async fn refreshed(&mut self, current: Option<&SavedTokens>) -> Result<SavedTokens, LoginError> {
         let lock = self.login.target.file.lock().await?;
         let mut login = self.login.read()?;
@@ -144,7 +143,7 @@ impl TokenProvider {
         }
     }
 
-    /// A token other than the rejected one: that of another process, a refreshed one, or that of a login.
+    /// A token other than the rejected one: from another process, from a refresh, or from a login.
     async fn obtain(&mut self, request: &TokenRequest) -> Result<SavedTokens, LoginError> {
         let challenge = BearerChallenge::of(&request.challenges);
         let lock = self.login.target.file.lock().await?;
@@ -163,7 +162,7 @@ impl TokenProvider {
         if let Some(tokens) = &just_issued
             && self.repeated.is_none_or(|at| now.since(at) >= JUST_ISSUED)
         {
-            // the server may not know of it yet
+            // the server may not know the token yet
             drop(lock);
             self.repeated = Some(now);
             sleep(REPEAT_AFTER).await;
@@ -189,9 +188,9 @@ impl TokenProvider {
         }
     }
 
-    /// A login that asks for the scopes of now and those that the server wants beyond them. The person is asked once for
-    /// each: a server that is not content with what was granted would ask for ever. Whatever comes of it, tokens that
-    /// work stay.
+    /// A login that asks for the current scopes and the additional ones that the server wants. The person is asked once
+    /// for each: otherwise a server that is never content would ask forever. Tokens that work are kept, however it
+    /// ends.
     async fn step_up(
         &mut self,
         login: &mut Login,
@@ -220,7 +219,7 @@ impl TokenProvider {
         outcome.map(|tokens| SavedTokens { stepped_up, ..tokens })
     }
 
-    /// Refreshes the tokens and saves what came of it.
+    /// Refreshes the tokens and saves the outcome.
     async fn refresh(
         &mut self,
         login: &mut Login,

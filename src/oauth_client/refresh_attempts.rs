@@ -1,5 +1,5 @@
-//! The policy for refreshes, one for all who keep tokens: what follows from each answer, and when the next attempt is made.
-//! Tokens go only when their successors are stored. Knows nothing of where they are kept.
+//! The refresh policy, shared by all code that keeps tokens: how to treat each answer, and when to try next. Tokens are
+//! discarded only once their successors are stored.
 
 use std::time::Duration;
 
@@ -12,9 +12,8 @@ use super::{
 };
 use crate::support::Timestamp;
 
-/// The pause after the second failure in a row; it doubles with each further one. The first may be an accident.
+/// The pause after the second failure in a row; it doubles with each further failure. The first may be an accident.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Number of times that it doubles.
 const MAX_DOUBLINGS: u32 = 6;
 
 /// Attempts to refresh the tokens of one login.
@@ -22,34 +21,33 @@ const MAX_DOUBLINGS: u32 = 6;
 pub struct RefreshAttempts {
     /// Failures in a row.
     failures: u32,
-    /// The last one, and the time of the next attempt.
+    /// The last failure, and the time of the next attempt.
     last: Option<(LoginError, Timestamp)>,
 }
 
-/// Outcome of an attempt.
+/// Outcome of a refresh.
 #[derive(Debug)]
 pub enum RefreshOutcome {
-    /// Others, to be stored in place of the old ones.
+    /// New tokens, to be stored in place of the old ones.
     Tokens(SavedTokens),
-    /// A person has to log in: the old ones, marked, to be stored in place of themselves.
+    /// A person has to log in: the old tokens, marked as such, to be stored again.
     Over(SavedTokens),
-    /// The old ones stay, and are tried again.
+    /// The old tokens stay; the refresh is tried again.
     Kept(LoginError, SavedTokens),
 }
 
-/// Reason of a refresh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefreshReason {
-    /// The token ends soon, or has ended.
+    /// The token has expired, or will soon.
     Ends,
-    /// The server rejects it.
+    /// The server rejected the token.
     Rejected,
 }
 
 // === impl RefreshAttempts ===
 
 impl RefreshAttempts {
-    /// Refreshes tokens, unless an attempt has failed just now.
+    /// Refreshes tokens, unless an attempt has just failed.
     pub async fn refresh(
         &mut self,
         source: &TokenSource,
@@ -120,8 +118,8 @@ impl RefreshAttempts {
 // === impl LoginError ===
 
 impl LoginError {
-    /// True if tokens that are kept after this error may be of no use any more, and a new login may help: the refusal is
-    /// of no known kind, or the access token ended more than an hour ago.
+    /// True if tokens that are kept after this error may be useless and a new login may help: the refusal is of no
+    /// known kind, or the access token expired more than an hour ago.
     pub fn offers_login(&self, tokens: &SavedTokens, now: Timestamp) -> bool {
         if matches!(self, Self::GivenClient { .. }) {
             return false;

@@ -1,5 +1,4 @@
-//! A refusal of an authorization server, in whatever words, and what it means for a login (RFC 6749 5.2). Knows nothing of
-//! requests and of tokens.
+//! A refusal by an authorization server, in any form, and its meaning for the login (RFC 6749 5.2).
 
 use std::{fmt, time::Duration};
 
@@ -9,14 +8,14 @@ use url::form_urlencoded;
 
 use crate::support::{Timestamp, printable};
 
-/// Maximum time for which an answer may keep the client away.
+/// Maximum time that an answer may keep the client from asking again.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_hours(1);
 
-/// Maximum length of a code and of a description, in characters: both are the service's own text.
+/// Maximum length of a code and of a description, in characters: the service chooses both texts.
 const MAX_CODE: usize = 80;
 const MAX_DESCRIPTION: usize = 400;
 
-/// Codes that say that the login is over: of RFC 6749 and OpenID Connect, GitHub, Slack, Supabase and Entra ID.
+/// Codes that mean that the login is over: from RFC 6749 and OpenID Connect, GitHub, Slack, Supabase and Entra ID.
 const GRANT_IS_OVER: [&str; 18] = [
     "invalid_grant",
     "invalid_token",
@@ -38,7 +37,7 @@ const GRANT_IS_OVER: [&str; 18] = [
     "interaction_required",
 ];
 
-/// Codes that say that the client is not known, or did not prove to be itself.
+/// Codes that mean that the client is unknown or failed to authenticate.
 const CLIENT_IS_UNKNOWN: [&str; 9] = [
     "invalid_client",
     "unauthorized_client",
@@ -51,7 +50,7 @@ const CLIENT_IS_UNKNOWN: [&str; 9] = [
     "unregistered_client",
 ];
 
-/// Codes that say that the same request may succeed later.
+/// Codes that mean that the same request may succeed later.
 const PASSES: [&str; 11] = [
     "server_error",
     "temporarily_unavailable",
@@ -66,19 +65,19 @@ const PASSES: [&str; 11] = [
     "service_unavailable",
 ];
 
-/// Words of a description with which a client is not found.
+/// Words in a description that mean that the client was not found.
 const NOT_FOUND: [&str; 6] = ["not found", "not exist", "unknown", "not registered", "no such", "unregistered"];
 
 /// A refusal of an authorization server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OAuthRefusal {
-    /// Status of the answer; `None` if it came by the browser.
+    /// Status of the answer; `None` if it came through the browser.
     pub status: Option<u16>,
-    /// `error`, or what stands in its place; `None` if the answer is no OAuth error, such as a proxy's.
+    /// `error` or its equivalent; `None` if the answer is not an OAuth error, such as a proxy's.
     pub code: Option<String>,
-    /// `error_description`, or what stands in its place.
+    /// `error_description` or its equivalent.
     pub description: Option<String>,
-    /// The time after which the server wants to be asked again.
+    /// The time to wait before asking again, according to the server.
     pub retry_after: Option<Duration>,
 }
 
@@ -87,26 +86,25 @@ pub struct OAuthRefusal {
 pub enum RefusalMeaning {
     /// The grant is over: only a new login helps.
     GrantIsOver,
-    /// The client is not known there, or its secret is wrong.
+    /// The server does not know the client, or its secret is wrong.
     ClientIsUnknown,
-    /// A scope is refused.
+    /// The server refuses a scope.
     Scope,
     /// The same request may succeed later.
     Passes,
-    /// Nobody knows.
     Other,
 }
 
 // === impl OAuthRefusal ===
 
 impl OAuthRefusal {
-    /// A refusal that came by the browser.
+    /// A refusal that came through the browser.
     pub fn of_response(code: &str, description: Option<&str>) -> Self {
         let (code, description) = (Some(bounded(code, MAX_CODE)), description.and_then(said));
         Self { code, description, ..Self::default() }
     }
 
-    /// Reads an answer that is no success: JSON, a form, or anything else.
+    /// Reads an unsuccessful answer: JSON, a form, or anything else.
     pub fn read((status, headers): (u16, &HeaderMap), body: &[u8], now: Timestamp) -> Self {
         let body = object(body).unwrap_or_default();
         let nested = &body["error"];
@@ -123,7 +121,7 @@ impl OAuthRefusal {
         }
     }
 
-    /// Its meaning. Codes go before the status: services answer with any.
+    /// Its meaning. Codes win over the status, since services send any status.
     pub fn meaning(&self) -> RefusalMeaning {
         let status = self.status.unwrap_or(400);
         let is_busy = status >= 500 || matches!(status, 408 | 425 | 429);
@@ -163,19 +161,19 @@ impl fmt::Display for OAuthRefusal {
     }
 }
 
-/// The members of a body: a JSON object, or a form.
+/// The members of a body, which is a JSON object or a form.
 pub(super) fn object(body: &[u8]) -> Option<Value> {
     if let Ok(json) = serde_json::from_slice::<Value>(body) {
         return Some(json).filter(Value::is_object);
     }
     let body = std::str::from_utf8(body).ok()?.trim();
-    // a page is no form
+    // an HTML page is not a form
     let is_form = body.contains('=') && !body.starts_with('<') && !body.contains(['\n', '{']);
     let pairs = form_urlencoded::parse(body.as_bytes()).into_owned();
     is_form.then(|| Value::Object(pairs.map(|(name, value)| (name, Value::String(value))).collect()))
 }
 
-/// A text that is not empty.
+/// The text, if it is not empty.
 pub(super) fn text(value: &Value) -> Option<&str> {
     value.as_str().map(str::trim).filter(|text| !text.is_empty())
 }

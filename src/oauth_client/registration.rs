@@ -1,5 +1,4 @@
-//! Identity of the client at an authorization server: given, or registered dynamically (RFC 7591). Knows nothing of
-//! tokens.
+//! Identity of the client at an authorization server: given, or registered dynamically (RFC 7591).
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -17,24 +16,20 @@ use crate::{
     support::{Secret, Timestamp},
 };
 
-/// A secret of which nobody said whose it is.
+/// Error for a secret without an issuer to send it to.
 const UNBOUND: &str = "a client secret needs `issuer` (`--issuer`): the authorization server that it is for";
 
-/// Identity at the authorization server.
 #[derive(Debug, Clone)]
 pub enum ClientIdentity {
-    /// Registered dynamically (RFC 7591).
     Registered,
-    /// Given: an id from an earlier registration, or the URL of a client id metadata document.
+    /// An id from an earlier registration, or the URL of a client id metadata document.
     Given {
-        /// `client_id`
         id: String,
-        /// `client_secret`
         secret: Option<IssuerSecret>,
     },
 }
 
-/// The secret of a given client, with the only authorization server that gets it.
+/// The secret of a given client, and the only authorization server to send it to.
 #[derive(Debug, Clone)]
 pub struct IssuerSecret {
     issuer: String,
@@ -47,20 +42,16 @@ pub struct IssuerSecret {
 pub struct RegisteredClient {
     /// Issuer of the authorization server; the client is used at no other.
     pub issuer: String,
-    /// `client_id`
     pub id: String,
-    /// The way in which it authenticates there.
     pub auth: RegisteredAuth,
-    /// The one redirect URI.
     pub redirect_uri: String,
-    /// End of its secret; `None` if it has no end.
+    /// Expiry of its secret; `None` if it does not expire.
     pub secret_expires: Option<Timestamp>,
 }
 
-/// The way in which a client authenticates with its secret (RFC 7591 2, `token_endpoint_auth_method`).
+/// Authentication of a client by its secret (RFC 7591 2, `token_endpoint_auth_method`).
 #[derive(Debug, Clone)]
 pub enum RegisteredAuth {
-    /// It has none.
     None,
     /// In a header: `client_secret_basic`.
     Basic(KeptSecret),
@@ -68,7 +59,7 @@ pub enum RegisteredAuth {
     Post(KeptSecret),
 }
 
-/// A client as it is kept.
+/// A client as it is stored.
 #[derive(Serialize, Deserialize)]
 struct StoredClient {
     issuer: String,
@@ -80,34 +71,32 @@ struct StoredClient {
     secret_expires: Option<Timestamp>,
 }
 
-/// The client as it describes itself.
+/// The client's description of itself.
 #[derive(Debug, Clone)]
 pub struct ClientRegistration<'a> {
     /// The one redirect URI.
     pub redirect_uri: String,
     /// The scopes that the client will ask for, separated by spaces.
     pub scope: Option<&'a str>,
-    /// `application_type`
     pub application: ApplicationType,
 }
 
-/// Place of the client.
+/// `application_type`: the kind of machine that the client runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApplicationType {
-    /// A person's machine: it keeps no secret.
+    /// A person's machine, where no secret is safe.
     Native,
-    /// A server.
     Web,
 }
 
 // === impl ClientIdentity ===
 
 impl ClientIdentity {
-    /// A given client. A secret belongs to the issuer of the settings.
+    /// A given client. A secret belongs to the configured issuer.
     ///
     /// # Errors
     ///
-    /// If there is a secret without an issuer: no server is trusted to name the one that gets it.
+    /// If there is a secret but no issuer: the server must not choose who gets the secret.
     pub fn given(id: &str, secret: Option<Secret>, settings: &AuthorizationSettings) -> Result<Self, LoginError> {
         let secret = match (secret, &settings.issuer) {
             (None, _) => None,
@@ -122,7 +111,7 @@ impl ClientIdentity {
         matches!(self, Self::Given { .. })
     }
 
-    /// The error of a login; one about a client that was registered by hand says so.
+    /// Turns a refusal of a client that was registered by hand into an error that says so.
     pub fn explain(&self, error: LoginError) -> LoginError {
         match (self, error) {
             (Self::Given { id, secret }, LoginError::Refused(refusal))
@@ -135,7 +124,7 @@ impl ClientIdentity {
         }
     }
 
-    /// The client of an earlier login, with the secret of now.
+    /// The client of an earlier login, with its current secret.
     pub fn current(&self, client: &RegisteredClient) -> RegisteredClient {
         let Self::Given { id, secret: Some(secret) } = self else { return client.clone() };
         if *id != client.id || !is_same(&secret.issuer, &client.issuer) {
@@ -166,7 +155,7 @@ impl IssuerSecret {
     }
 }
 
-/// The client to log in with at `server`: the given one, else a newly registered one.
+/// The client to log in with at `server`: the given one, or a newly registered one.
 pub async fn identify(
     (http, now): (&OAuthHttp, Timestamp),
     identity: &ClientIdentity,
@@ -184,7 +173,7 @@ pub async fn identify(
         return Err(LoginError::NoRegistration { issuer, redirect_uri: description.redirect_uri });
     }
     match description.register((http, now), server).await {
-        // some take no scopes in a registration, or not these
+        // some servers accept no scopes in a registration, or not these
         Err(LoginError::Refused(refusal))
             if description.scope.is_some() && refusal.meaning() != RefusalMeaning::Passes =>
         {
@@ -198,12 +187,12 @@ pub async fn identify(
 // === impl RegisteredClient ===
 
 impl RegisteredClient {
-    /// True if its secret has ended: it has to register anew.
+    /// True if its secret has expired: it has to register again.
     pub fn is_over(&self, now: Timestamp) -> bool {
         self.secret_expires.is_some_and(|end| end <= now)
     }
 
-    /// Reads the answer to a registration as a client with this method (RFC 7591 3.2.1).
+    /// Reads the answer to the registration of a client with this method (RFC 7591 3.2.1).
     fn read(
         answer: &Value,
         server: &AuthorizationServer,
@@ -232,7 +221,7 @@ impl RegisteredClient {
             Value::String(text) => text.trim().parse().ok(),
             number => number.as_i64(),
         };
-        // one that has ended when it is given is no end: some send a life
+        // an expiry in the past is ignored: some servers send a lifetime instead
         let secret_expires = expires.map(Timestamp::from_seconds).filter(|end| *end > now);
         Some(Self { issuer: server.issuer.clone(), id, auth, redirect_uri, secret_expires })
     }
@@ -241,7 +230,7 @@ impl RegisteredClient {
 // === impl RegisteredAuth ===
 
 impl RegisteredAuth {
-    /// With this secret, in the body of requests or in their header.
+    /// Authentication with this secret, in the request body or the header.
     pub fn of(secret: Option<KeptSecret>, in_body: bool) -> Self {
         match secret {
             Some(secret) if in_body => Self::Post(secret),
@@ -300,8 +289,8 @@ impl ClientRegistration<'_> {
         }
     }
 
-    /// The method to ask for (RFC 7591 2). A native application keeps no secret (RFC 8252 8.5), and asks for one only where
-    /// nothing else is offered; a server has a secret if it can.
+    /// The method to ask for (RFC 7591 2). A native application cannot keep a secret (RFC 8252 8.5), so it asks for one
+    /// only if nothing else is offered; a server uses a secret if it can.
     fn method(&self, server: &AuthorizationServer) -> &'static str {
         const NONE: &str = "none";
         let offered = match self.application {

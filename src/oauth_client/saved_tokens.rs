@@ -1,4 +1,4 @@
-//! Tokens of a login, as they are kept. Knows nothing of the requests for them.
+//! Tokens of a login, as they are kept.
 
 use std::time::Duration;
 
@@ -8,91 +8,82 @@ use serde::{Deserialize, Serialize};
 use super::{kept_secret::KeptSecret, token_endpoint::TokenAnswer};
 use crate::support::{Secret, Timestamp};
 
-/// Maximum time between a refresh and the end of the token.
+/// Maximum time from a refresh to the expiry of the token.
 const EARLY: Duration = Duration::from_mins(1);
 
-/// Tokens as they are kept.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SavedTokens {
-    /// Access token.
     pub access: KeptSecret,
-    /// Refresh token.
     pub refresh: Option<KeptSecret>,
-    /// End of the access token, in milliseconds since the epoch; `None` if the authorization server did not say.
+    /// Expiry of the access token, in milliseconds since the epoch; `None` if the authorization server did not say.
     pub expires: Option<Timestamp>,
     /// Granted scopes, separated by spaces.
     pub scope: Option<String>,
-    /// The time of the response.
     pub issued: Timestamp,
-    /// Request that gave the access token.
+    /// The kind of request that returned the access token.
     pub by: TokenGrant,
-    /// The reason why they are not refreshed any more; `None` while they can be.
+    /// Reason for no longer refreshing them; `None` while they can be refreshed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<RefreshEnd>,
-    /// Scopes beyond those of a token that the server asked for, and a person was asked for in turn.
+    /// Additional scopes that the server asked for and that a person was then asked to grant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stepped_up: Option<String>,
 }
 
-/// Reason why tokens are not refreshed any more. They stay until others take their place.
+/// Reason for no longer refreshing tokens. They stay until others replace them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefreshEnd {
-    /// The grant is over.
     GrantIsOver,
-    /// The authorization server does not know the client any more.
+    /// The authorization server no longer knows the client.
     ClientIsUnknown,
 }
 
 /// Tokens of one response.
 #[derive(Debug, Clone)]
 pub struct IssuedTokens {
-    /// Those that are kept.
     pub tokens: SavedTokens,
-    /// The statement about the person (OpenID Connect Core 2).
+    /// The ID token (OpenID Connect Core 2).
     pub id_token: Option<Secret>,
-    /// Life of the refresh token, if the server says it.
+    /// Lifetime of the refresh token, if the server states it.
     pub refresh_life: Option<Duration>,
 }
 
-/// Request that gave an access token.
+/// The kind of request that returned an access token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenGrant {
-    /// A login by the browser.
     AuthorizationCode,
-    /// A refresh.
     RefreshToken,
-    /// The client's own credentials.
     ClientCredentials,
 }
 
 // === impl SavedTokens ===
 
 impl SavedTokens {
-    /// The moment for a refresh: a tenth of the token's life before its end, at most a minute. `None` if the end is
-    /// unknown or there is no refresh token.
+    /// Time of the next refresh: a tenth of the token's lifetime before it expires, at most a minute. `None` if the
+    /// expiry is unknown or there is no refresh token.
     pub fn refresh_at(&self) -> Option<Timestamp> {
         let (expires, _) = (self.expires?, self.refreshable()?);
         Some(expires - (expires.since(self.issued) / 10).min(EARLY))
     }
 
-    /// True if the access token has ended.
+    /// True if the access token has expired.
     pub fn is_over(&self, now: Timestamp) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
     }
 
-    /// The refresh token, unless it is of no use any more.
+    /// The refresh token, unless it is useless.
     pub fn refreshable(&self) -> Option<&KeptSecret> {
         self.refresh.as_ref().filter(|_| self.end.is_none())
     }
 
-    /// True if the access token has ended and cannot be refreshed: a person has to log in again.
+    /// True if the access token has expired and cannot be refreshed: a person has to log in again.
     pub fn need_login(&self, now: Timestamp) -> bool {
         self.end.is_some() && self.is_over(now)
     }
 
-    /// The same, which a server rejects: their end is now, if it was not known.
+    /// These tokens after a server rejected them: they expire now, if the expiry was unknown.
     #[must_use]
     pub fn rejected(&self, now: Timestamp) -> Self {
         let expires =
@@ -100,7 +91,7 @@ impl SavedTokens {
         Self { expires: Some(expires), ..self.clone() }
     }
 
-    /// The same, which are not refreshed any more.
+    /// These tokens, which are no longer refreshed.
     #[must_use]
     pub fn ended(&self, end: RefreshEnd) -> Self {
         Self { end: Some(end), ..self.clone() }
@@ -110,7 +101,7 @@ impl SavedTokens {
 // === impl IssuedTokens ===
 
 impl IssuedTokens {
-    /// The tokens of a login that asked for these scopes: a response that names none grants all (RFC 6749 5.1).
+    /// The tokens of a login that asked for these scopes: a response without scopes grants all of them (RFC 6749 5.1).
     pub fn asked_for(self, scope: Option<String>) -> SavedTokens {
         let granted = self.tokens.scope.clone().or(scope);
         SavedTokens { scope: granted, ..self.tokens }

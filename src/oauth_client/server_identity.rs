@@ -1,5 +1,5 @@
-//! Identity of a server's authorization server and of its protected resource (RFC 9728 3.3, RFC 8707): who may issue tokens
-//! for it, and what they may be for. Knows nothing of requests.
+//! A server's authorization server and protected resource (RFC 9728 3.3, RFC 8707): who may issue its tokens, and for
+//! which resource.
 
 use url::Url;
 
@@ -12,10 +12,10 @@ pub(super) const WELL_KNOWN: &str = "oauth-protected-resource";
 /// Maximum number of authorization servers that an error names.
 const MAX_SHOWN: usize = 3;
 
-/// Maximum length of an identifier that an error suggests to configure, in bytes.
+/// Maximum length of an identifier that an error suggests for the configuration, in bytes.
 const MAX_SUGGESTED: usize = 512;
 
-/// The authorization servers to ask, of those that the server lists: the one of the settings, else all in their order.
+/// The authorization servers to ask, out of a server's list: the configured one, or else all in their order.
 pub(super) fn choose_issuers<'l>(
     listed: &'l [String],
     (server, settings): (&Url, &AuthorizationSettings),
@@ -37,9 +37,9 @@ pub(super) fn choose_issuers<'l>(
     Ok(found)
 }
 
-/// Checks the resource of a document that was read at `read_from`: it must be the server, or the URL whose well-known form
-/// that is. So the document of an origin may name the origin, and one for a path no folder above it: other servers may be
-/// there, for which the token would be good too.
+/// Checks the resource in a document read at `read_from`: it must be the server, or the URL that `read_from` is the
+/// well-known form of. So an origin's document may name the origin, but one for a path must not name a parent folder:
+/// other servers may live there, and the token would be valid for them too.
 pub(super) fn check_resource(resource: &str, server: &Url, read_from: &Url) -> Result<(), LoginError> {
     let is_of_document = |named: &Url| without_slash(well_known(named, WELL_KNOWN)) == without_slash(read_from.clone());
     if is_server(resource, server) || own(resource, server).is_some_and(|named| is_of_document(&named)) {
@@ -54,7 +54,7 @@ pub(super) fn check_resource(resource: &str, server: &Url, read_from: &Url) -> R
     Err(LoginError::Untrusted(format!("{reason}: a token for that could open more than this server. {line}")))
 }
 
-/// True if tokens of this issuer for this resource may be for the server with these settings, as they are now.
+/// True if tokens from this issuer for this resource may be sent to the server with its current settings.
 pub fn fits((server, settings): (&Url, &AuthorizationSettings), issuer: &str, resource: Option<&str>) -> bool {
     let is_of_issuer = settings.issuer.as_ref().is_none_or(|wanted| is_same(wanted, issuer));
     is_of_issuer && is_for_resource((server, settings), resource)
@@ -71,12 +71,12 @@ fn is_for_resource((server, settings): (&Url, &AuthorizationSettings), resource:
     }
 }
 
-/// True if two identifiers are equal, a slash at the end aside.
+/// True if two identifiers are equal, ignoring a trailing slash.
 pub fn is_same(one: &str, other: &str) -> bool {
     one.strip_suffix('/').unwrap_or(one) == other.strip_suffix('/').unwrap_or(other)
 }
 
-/// True if this identifies the server itself, a slash at the end aside.
+/// True if this identifies the server itself, ignoring a trailing slash.
 pub fn is_server(resource: &str, server: &Url) -> bool {
     let Ok(named) = Url::parse(resource) else { return false };
     let mut server = server.clone();
@@ -102,7 +102,7 @@ fn without_slash(mut url: Url) -> Url {
     url
 }
 
-/// True if the text can stand in a line of configuration.
+/// True if the text fits on a line of configuration.
 fn suggestible(resource: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\' | '`' | '\'' | '$');
     resource.len() <= MAX_SUGGESTED && resource.chars().all(is_plain) && Url::parse(resource).is_ok()

@@ -1,5 +1,4 @@
-//! The `oauth2` crate at a token endpoint: its requests, and answers in the one form that it reads. Knows nothing of what
-//! the tokens are for.
+//! Uses the `oauth2` crate at a token endpoint: sends its requests, and turns answers into the one form that it reads.
 
 use std::{fmt, pin::Pin, time::Duration};
 
@@ -18,7 +17,6 @@ use super::{
 };
 use crate::support::Timestamp;
 
-/// A response with tokens.
 pub(super) type TokenAnswer = StandardTokenResponse<IdTokenField, BasicTokenType>;
 
 /// Client of the `oauth2` crate with both endpoints.
@@ -35,14 +33,13 @@ pub(super) type OAuthClient = Client<
     EndpointSet,
 >;
 
-/// The member of a response that OpenID Connect adds, and one of Keycloak.
+/// Additional members of a response: one from OpenID Connect, one from Keycloak.
 #[derive(Deserialize, Serialize)]
 pub(super) struct IdTokenField {
     id_token: Option<String>,
     refresh_expires_in: Option<u64>,
 }
 
-/// Sends the crate's requests.
 pub(super) struct TokenExchange<'a> {
     pub(super) http: &'a OAuthHttp,
     pub(super) now: Timestamp,
@@ -55,7 +52,7 @@ impl IdTokenField {
         self.id_token.as_deref()
     }
 
-    /// Life of the refresh token, if the server says it.
+    /// Lifetime of the refresh token, if the server states it.
     pub(super) fn refresh_life(&self) -> Option<Duration> {
         self.refresh_expires_in.map(Duration::from_secs)
     }

@@ -1,4 +1,4 @@
-//! Response of a token endpoint as RFC 6749 5.1 has it, made of what services send. Knows nothing of requests.
+//! A token response in the form of RFC 6749 5.1, made from what services really send.
 
 use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value};
@@ -6,27 +6,25 @@ use serde_json::{Map, Value};
 use super::refusal::{OAuthRefusal, object, text};
 use crate::support::{Timestamp, printable};
 
-/// Maximum life of a token that is believed, in seconds: a hundred years.
+/// Longest plausible lifetime of a token, in seconds: a hundred years.
 const LONGEST_LIFE: f64 = 3_153_600_000.0;
 
-/// Values of `token_type` that mean a bearer token. Slack names whose token it is.
+/// Values of `token_type` that mean a bearer token. Slack puts the kind of token there.
 const BEARER: [&str; 3] = ["bearer", "user", "bot"];
 
-/// A token request without tokens.
+/// Reason why a token request returned no tokens.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFailure {
-    /// There is no answer.
     #[error("{0}")]
     Unreachable(String),
-    /// The server refused.
     #[error("{0}")]
     Refused(OAuthRefusal),
-    /// The answer cannot be used: it names the member.
+    /// The answer cannot be used; names the member.
     #[error("{0}")]
     Unusable(String),
 }
 
-/// The members of RFC 6749 5.1 and OpenID Connect Core 3.1.3.3 in an answer, each in its own form.
+/// The members of RFC 6749 5.1 and OpenID Connect Core 3.1.3.3 in an answer, each in its standard form.
 ///
 /// # Errors
 ///
@@ -59,7 +57,7 @@ pub(super) fn normalised(
             _ => return Err(unusable(&format!("has a `{name}` that is no text"))),
         }
     }
-    // Keycloak says how long a refresh token lasts; 0 is one without an end
+    // Keycloak states the lifetime of a refresh token; 0 means that it does not expire
     for name in ["expires_in", "refresh_expires_in"] {
         if let Some(life) = life(&members[name]) {
             response.insert(name.to_owned(), life.into());
@@ -75,7 +73,7 @@ fn unusable(what: &str) -> TokenFailure {
     TokenFailure::Unusable(format!("the answer of the token endpoint {what}"))
 }
 
-/// A token without a type is a bearer token: no server of MCP takes another.
+/// A token without a type is a bearer token: MCP servers accept no other.
 fn token_type(said: &Value) -> Result<&'static str, TokenFailure> {
     match said {
         Value::Null => Ok("bearer"),
@@ -89,7 +87,7 @@ fn token_type(said: &Value) -> Result<&'static str, TokenFailure> {
     }
 }
 
-/// The life of the token in seconds: a number, or one in a text. `None` if its end is not known.
+/// The lifetime of the token in seconds, sent as a number or as text. `None` if its expiry is unknown.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is above 0 and below 2^53")]
 fn life(said: &Value) -> Option<u64> {
     let seconds = match said {
@@ -100,7 +98,7 @@ fn life(said: &Value) -> Option<u64> {
     (seconds.is_finite() && seconds >= 1.0).then(|| seconds.min(LONGEST_LIFE) as u64)
 }
 
-/// The granted scopes, separated by spaces; services separate them by commas too, or send an array.
+/// The granted scopes, separated by spaces; services also separate them by commas, or send an array.
 fn scope(said: &Value) -> Result<Option<String>, TokenFailure> {
     let wrong = || unusable("has a `scope` that is neither a text nor a list of texts");
     let listed = match said {
@@ -113,7 +111,7 @@ fn scope(said: &Value) -> Result<Option<String>, TokenFailure> {
         _ => return Err(wrong()),
     };
     let scopes: Vec<&str> = listed.split([' ', ',', '\t', '\n', '\r']).filter(|scope| !scope.is_empty()).collect();
-    // GitHub Apps send an empty text: nothing is said
+    // GitHub Apps send an empty text in place of nothing
     Ok((!scopes.is_empty()).then(|| scopes.join(" ")))
 }
 

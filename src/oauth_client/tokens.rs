@@ -1,4 +1,4 @@
-//! Requests for tokens (RFC 6749 4.1.3, 6; RFC 7009; RFC 8707). Knows nothing of files and browsers.
+//! Token requests (RFC 6749 4.1.3, 6; RFC 7009; RFC 8707).
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use oauth2::{
@@ -28,30 +28,26 @@ use crate::{
 /// The form of assertions (RFC 7523 2.2).
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// The authorization server that issues the tokens, and the client that asks for them.
+/// The authorization server that issues the tokens, and the resource they are for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenSource {
-    /// The authorization server's issuer.
     pub issuer: String,
-    /// Its authorization endpoint.
     pub authorization_endpoint: Url,
-    /// Its token endpoint.
     pub token_endpoint: Url,
-    /// Its revocation endpoint.
     #[serde(default)]
     pub revocation_endpoint: Option<Url>,
     /// Identifier of the protected resource, sent with every request.
     pub resource: Option<String>,
 }
 
-/// A client and how it proves to be that one.
+/// A client, and how it authenticates.
 #[derive(Debug, Clone)]
 pub struct AuthenticatedClient<'a> {
-    /// The client; its secret is the proof, if it has one.
+    /// The client; it authenticates with its secret, if it has one.
     pub client: &'a RegisteredClient,
     /// A signed assertion (RFC 7523 2.2), for `private_key_jwt`.
     pub assertion: Option<Secret>,
-    /// True if it was registered by hand: nobody but its owner can correct it.
+    /// True if it was registered by hand: only its owner can correct it.
     pub is_given: bool,
 }
 
@@ -66,7 +62,7 @@ impl<'a> From<&'a RegisteredClient> for AuthenticatedClient<'a> {
 // === impl TokenSource ===
 
 impl TokenSource {
-    /// The tokens of `server` for this resource.
+    /// The source of tokens from `server` for this resource.
     pub fn new(server: &AuthorizationServer, resource: Option<String>) -> Self {
         Self {
             issuer: server.issuer.clone(),
@@ -77,7 +73,7 @@ impl TokenSource {
         }
     }
 
-    /// True if its tokens may be for the server with these settings, as they are now.
+    /// True if its tokens may be sent to the server with its current settings.
     pub fn is_for(&self, server: &Url, settings: &AuthorizationSettings) -> bool {
         fits((server, settings), &self.issuer, self.resource.as_deref())
     }
@@ -116,7 +112,7 @@ impl TokenSource {
         Ok(IssuedTokens::read(&response, TokenGrant::AuthorizationCode, now))
     }
 
-    /// Refreshes an access token. The refresh token stays if the response has no other (RFC 6749 6).
+    /// Refreshes an access token. The refresh token stays if the response has none (RFC 6749 6).
     pub async fn refresh(
         &self,
         (http, now): (&OAuthHttp, Timestamp),
@@ -141,7 +137,8 @@ impl TokenSource {
         Ok(IssuedTokens { tokens, id_token, refresh_life })
     }
 
-    /// Tokens of the client itself (RFC 6749 4.4), for these scopes; once more without any if they are refused.
+    /// Requests tokens for the client itself (RFC 6749 4.4), with these scopes; if they are refused, once more without
+    /// scopes.
     pub async fn client_credentials(
         &self,
         (http, now): (&OAuthHttp, Timestamp),
@@ -177,7 +174,7 @@ impl TokenSource {
         Ok(IssuedTokens::read(&response, TokenGrant::ClientCredentials, now).tokens)
     }
 
-    /// Revokes tokens (RFC 7009), by the refresh token if there is one; nothing if the server has no endpoint for that.
+    /// Revokes tokens (RFC 7009), preferably by the refresh token. Does nothing if the server has no endpoint for it.
     pub async fn revoke(
         &self,
         http: &OAuthHttp,
@@ -210,11 +207,11 @@ impl TokenSource {
         if status.is_success() { Ok(()) } else { Err(failed()) }
     }
 
-    /// The parameters of a token request that the `oauth2` crate does not know.
+    /// Parameters of a token request that the `oauth2` crate does not know.
     fn further<'a>(&'a self, client: &'a AuthenticatedClient<'_>) -> Vec<(&'static str, &'a str)> {
         let mut further: Vec<_> = self.resource.iter().map(|resource| ("resource", resource.as_str())).collect();
         if matches!(client.client.auth, RegisteredAuth::Basic(_)) {
-            // the authorization server of the Python SDK looks for it there, whatever the header says
+            // the authorization server in the Python SDK looks for it there, regardless of the header
             further.push(("client_id", client.client.id.as_str()));
         }
         if let Some(assertion) = &client.assertion {
@@ -233,7 +230,7 @@ impl TokenSource {
             RequestTokenError::Request(TokenFailure::Unusable(what)) => {
                 LoginError::Untrusted(format!("{what} ({endpoint})"))
             }
-            // what comes is in the form that the crate reads
+            // the response is in the form that the crate reads
             RequestTokenError::ServerResponse(_) | RequestTokenError::Parse(..) | RequestTokenError::Other(_) => {
                 LoginError::Unavailable(format!("{endpoint} answered with no token response"))
             }

@@ -1,4 +1,4 @@
-//! One run of the counted program under callgrind, and what callgrind wrote down. Knows nothing of figures to compare.
+//! One run of the counted program under callgrind, and its output.
 
 use std::{
     collections::HashMap,
@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, ensure};
 use super::pair::Pair;
 use crate::process::this_program;
 
-/// The functions of the allocators, the C library's and the program's, that hand out memory.
+/// The functions of the allocators, in the C library and the program, that allocate memory.
 const ALLOCATING: [&str; 9] = [
     "malloc",
     "calloc",
@@ -25,14 +25,14 @@ const ALLOCATING: [&str; 9] = [
     "mi_realloc_aligned",
 ];
 
-/// What all counted calls need together.
+/// The cost of all counted calls together.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Count {
     pub(super) instructions: u64,
     pub(super) allocations: u64,
 }
 
-/// The counts of one run, in the order of `pairs`: what `calls` calls of each need.
+/// The counts of one run, in the order of `pairs`: the cost of `calls` calls of each.
 pub(super) fn run(pairs: &[Pair], calls: u32, profiles: Option<&Path>) -> Result<Vec<Count>> {
     let folder = tempfile::tempdir()?;
     let out = folder.path().join("out");
@@ -53,7 +53,7 @@ pub(super) fn run(pairs: &[Pair], calls: u32, profiles: Option<&Path>) -> Result
     let log = || fs::read_to_string(folder.path().join("log")).unwrap_or_default();
     ensure!(status.success(), "{status}\n{}", log());
     let counts = pairs.iter().enumerate().map(|(index, pair)| {
-        // two parts for each pair: the first holds the opening of a session and the first half of the calls
+        // two parts for each pair: the first has the opening of a session and the first half of the calls
         let part = folder.path().join(format!("out.{}", 2 * index + 2));
         let text = fs::read_to_string(&part).with_context(|| format!("{pair}: no count\n{}", log()))?;
         if let Some(profiles) = profiles {
@@ -66,7 +66,7 @@ pub(super) fn run(pairs: &[Pair], calls: u32, profiles: Option<&Path>) -> Result
 }
 
 impl Count {
-    /// Reads the format of callgrind's profiles: names are given once, by number.
+    /// Reads the format of callgrind's profiles: each name is defined once, with a number.
     fn parse(profile: &str) -> Result<Self> {
         let mut names = HashMap::new();
         let (mut from, mut to, mut allocations, mut instructions) = ("", "", 0, None);
@@ -76,7 +76,7 @@ impl Count {
             } else if let Some(name) = line.strip_prefix("cfn=") {
                 to = resolve(name, &mut names);
             } else if let Some(count) = line.strip_prefix("calls=") {
-                // an allocator calls itself, too
+                // an allocator also calls itself
                 if ALLOCATING.contains(&to) && !ALLOCATING.contains(&from) && !from.starts_with("mi_") {
                     allocations += count.split(' ').next().unwrap_or_default().parse::<u64>()?;
                 }
@@ -88,7 +88,7 @@ impl Count {
     }
 }
 
-/// `(7) name` the first time, `(7)` later.
+/// `(7) name` the first time, `(7)` after that.
 fn resolve<'a>(text: &'a str, names: &mut HashMap<&'a str, &'a str>) -> &'a str {
     match text.split_once(' ') {
         Some((number, name)) => {

@@ -1,4 +1,4 @@
-//! The figures that are kept in the repository, and what has changed against them. Knows nothing of how is counted.
+//! The figures kept in the repository, and the changes against them.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path, process::Command};
 
@@ -8,13 +8,13 @@ use sha2::{Digest as _, Sha256};
 
 use super::{callgrind::Count, pair::Pair};
 
-/// Allocations that a call may need more: less than a whole one.
+/// Additional allocations that a call may need: less than a whole one.
 const ROUNDING: f64 = 0.9;
 
-/// What a call needs, and by which compiler and dependencies.
+/// The cost of a call, with the compiler and dependencies used.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Figures {
-    /// As `rustc --version` gives it.
+    /// The output of `rustc --version`.
     compiler: String,
     /// SHA-256 of `Cargo.lock`.
     lock: String,
@@ -22,44 +22,44 @@ pub(super) struct Figures {
     calls: BTreeMap<String, Call>,
 }
 
-/// What one call of a pair needs: the least of all runs, since chance only adds.
+/// The cost of one call of a pair: the minimum of all runs, since chance only adds.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Call {
     instructions: f64,
-    /// To a tenth, since what is allocated now and then counts in part.
+    /// To a tenth, since occasional allocations count in part.
     allocations: f64,
     /// Difference between the highest and the lowest run, in instructions.
     #[serde(skip)]
     spread: f64,
 }
 
-/// What calls may need.
+/// Limits on the cost of calls.
 pub(super) struct Bounds<'a> {
     before: &'a Figures,
-    /// The figures of the repository today, and those at the time of `before`.
+    /// The figures in the repository: the current ones, and the ones for `before`.
     accepted: Option<(&'a Figures, &'a Figures)>,
-    /// Of the instructions that a call needed before, as a factor.
+    /// Limit over stdio, as a factor of the instructions needed before.
     over_stdio: f64,
-    /// The same over HTTP, where counts differ more.
+    /// The same over HTTP, where counts vary more.
     over_sockets: f64,
 }
 
 // === impl Bounds ===
 
 impl<'a> Bounds<'a> {
-    /// Against the figures in the repository, which are as old as the last change that was accepted: by the kernel's timing
-    /// alone nothing fails.
+    /// Limits against the figures in the repository, which date from the last accepted change: the kernel's timing must
+    /// not be enough to fail.
     pub(super) const fn of_the_repository(before: &'a Figures) -> Self {
         Self { before, accepted: None, over_stdio: 1.1, over_sockets: f64::INFINITY }
     }
 
-    /// For a change since `before`: `most` over stdio, three times as much more over sockets, and what was accepted since.
-    /// That counts as a factor, because figures of two machines differ.
+    /// Limits for a change since `before`: `most` over stdio, three times the excess over sockets, plus the changes
+    /// accepted since. They count as a factor, because figures differ between machines.
     pub(super) fn of_a_change(before: &'a Figures, accepted: Option<(&'a Figures, &'a Figures)>, most: f64) -> Self {
         Self { before, accepted, over_stdio: most, over_sockets: 1.0 + 3.0 * (most - 1.0) }
     }
 
-    /// How a call of this pair is dearer than it may be.
+    /// The excess of this pair's call over its limit.
     fn excess(&self, pair: &str, call: Call) -> Option<String> {
         let Some(before) = self.before.calls.get(pair) else { return Some("no figures yet".to_owned()) };
         let over_sockets = Pair::exactly(pair).is_some_and(Pair::is_over_sockets);
@@ -79,7 +79,7 @@ impl<'a> Bounds<'a> {
 // === impl Figures ===
 
 impl Figures {
-    /// The figures of counts of `calls` calls each, in whatever order.
+    /// The figures from counts of `calls` calls each, in any order.
     pub(super) fn of(counts: &[(Pair, Count)], calls: u32) -> Result<Self> {
         let call = |pair: Pair| {
             let of_pair = || counts.iter().filter(move |(counted, _)| *counted == pair);
@@ -98,7 +98,7 @@ impl Figures {
         })
     }
 
-    /// The figures of a file, if there is one.
+    /// The figures in a file, if it exists.
     pub(super) fn read(file: &Path) -> Result<Option<Self>> {
         if !file.exists() {
             return Ok(None);
@@ -106,7 +106,7 @@ impl Figures {
         serde_json::from_slice(&fs::read(file)?).map(Some).with_context(|| file.display().to_string())
     }
 
-    /// The figures of a file that must be there.
+    /// The figures in a file, which must exist.
     pub(super) fn expected(file: &Path) -> Result<Self> {
         Self::read(file)?.with_context(|| format!("{}: there is no such file", file.display()))
     }
@@ -115,7 +115,7 @@ impl Figures {
         Ok(fs::write(file, serde_json::to_string_pretty(self)? + "\n")?)
     }
 
-    /// These figures, and those of `others` for pairs that were not counted.
+    /// These figures, with figures of `others` for pairs that were not counted.
     pub(super) fn with_others_of(mut self, others: Option<Self>) -> Self {
         for (pair, call) in others.into_iter().flat_map(|others| others.calls) {
             self.calls.entry(pair).or_insert(call);
@@ -123,7 +123,7 @@ impl Figures {
         self
     }
 
-    /// The table: each pair, and beside it what has changed.
+    /// The table: each pair, with the changes next to it.
     pub(super) fn beside(&self, kept: Option<&Self>) -> String {
         let mut table = format!(
             "{:<30} {:>12} {:>8} {:>9} {:>12} {:>8}\n",
@@ -147,20 +147,20 @@ impl Figures {
         table
     }
 
-    /// The reason why these figures cannot be held against others.
+    /// Reason why these figures cannot be compared with others.
     pub(super) fn difference(&self, others: Option<&Self>) -> Option<String> {
         others
             .filter(|others| self.compiler != others.compiler)
             .map(|others| format!("the figures are of {}, and this is {}", others.compiler, self.compiler))
     }
 
-    /// The pairs whose calls need more than they may.
+    /// The pairs whose calls exceed their limits.
     pub(super) fn dear(&self, bounds: &Bounds<'_>) -> Vec<Pair> {
         let dear = self.calls.iter().filter(|(pair, call)| bounds.excess(pair, **call).is_some());
         dear.filter_map(|(pair, _)| Pair::exactly(pair)).collect()
     }
 
-    /// What calls need more than they may.
+    /// The excesses of calls over their limits.
     pub(super) fn excesses(&self, bounds: &Bounds<'_>) -> Vec<String> {
         let of = |(pair, call): (&String, &Call)| Some(format!("{pair}: {}", bounds.excess(pair, *call)?));
         self.calls.iter().filter_map(of).collect()

@@ -1,4 +1,4 @@
-//! The pairs that are counted, and the floors under them.
+//! The counted pairs, and the floors for comparison.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub(crate) struct Pair {
 pub(crate) enum Transport {
     Stdio,
     Http,
-    /// HTTP, through the floor in the gateway's place.
+    /// HTTP, with the floor instead of the gateway.
     Floor,
     /// The same through the reading floor.
     ReadingFloor,
@@ -28,7 +28,7 @@ pub(crate) enum Transport {
 // === impl Pair ===
 
 impl Pair {
-    /// The pairs whose names contain `part`, in the order in which they are counted.
+    /// The pairs whose names contain `part`, in counting order.
     pub(crate) fn named(part: &str) -> Vec<Self> {
         Self::all().filter(|pair| pair.to_string().contains(part)).collect()
     }
@@ -46,17 +46,17 @@ impl Pair {
         pairs.chain(floors)
     }
 
-    /// The pair of this name.
+    /// The pair with this name.
     pub(crate) fn exactly(name: &str) -> Option<Self> {
         Self::all().find(|pair| pair.to_string() == name)
     }
 
-    /// True if the pair is counted over sockets: the kernel's timing is in the count.
+    /// True if the pair is counted over sockets: the count then includes the kernel's timing.
     pub(crate) fn is_over_sockets(self) -> bool {
         !matches!(self.transport, Transport::Stdio | Transport::StdioFloor)
     }
 
-    /// True if there is no gateway in it.
+    /// True if it has no gateway.
     pub(crate) fn is_floor(self) -> bool {
         !matches!(self.transport, Transport::Stdio | Transport::Http)
     }

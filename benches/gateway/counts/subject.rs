@@ -1,4 +1,4 @@
-//! The program that is counted: the gateway, or a floor in its place, and everything around it in one thread.
+//! The counted program: the gateway, or a floor in its place, and everything around it in one thread.
 
 use std::{fmt::Write as _, fs, hint::black_box, io, net::SocketAddr, path::PathBuf};
 
@@ -29,7 +29,7 @@ use crate::{
     stdio_floor,
 };
 
-/// Bytes that a stream in memory holds; the largest message is far smaller.
+/// Capacity of an in-memory stream in bytes; the largest message is far smaller.
 const STREAM: usize = 64 * 1024;
 
 /// What is counted, and where.
@@ -48,11 +48,11 @@ pub(crate) struct Arguments {
 /// Client streams, as the bench opens them.
 struct Streams(mpsc::UnboundedReceiver<DuplexStream>);
 
-/// A gateway that serves streams in memory, and the servers behind it.
+/// A gateway that serves in-memory streams, and the servers behind it.
 struct Served {
     connect: mpsc::UnboundedSender<DuplexStream>,
     key: String,
-    /// The ports of the servers over HTTP: legacy, modern.
+    /// The ports of the HTTP servers: legacy, modern.
     ports: [u16; 2],
     _app: App,
     tasks: JoinSet<Result<()>>,
@@ -68,7 +68,7 @@ struct Client {
     last_id: usize,
 }
 
-/// Makes the calls of every pair, and [`mark`]s the ends of both halves.
+/// Makes the calls of every pair, and [`mark`]s the end of each half.
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let mut served = Served::start(&arguments).await?;
     for pair in arguments.pairs.iter().filter_map(|name| Pair::exactly(name)) {
@@ -84,7 +84,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Callgrind writes down what it has counted, and begins anew, where this is called.
+/// Makes callgrind write its counts and start again from zero.
 #[inline(never)]
 fn mark(half: usize) {
     black_box(half);
@@ -153,7 +153,7 @@ impl Served {
         Ok(Self { connect, key, ports, _app: app, tasks })
     }
 
-    /// A stream that the gateway serves, or a floor.
+    /// A stream served by the gateway or a floor.
     fn stream(&mut self, pair: Pair) -> Result<DuplexStream> {
         let (stream, other) = duplex(STREAM);
         let port = self.ports[usize::from(pair.server == Era::Modern)];

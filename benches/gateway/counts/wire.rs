@@ -1,4 +1,4 @@
-//! The least of HTTP/1.1 that a client and a server in the counted thread need, so that little of a count is theirs.
+//! The minimum of HTTP/1.1 that a client and a server in the counted thread need, so that they add little to a count.
 
 use std::sync::LazyLock;
 
@@ -16,13 +16,13 @@ use crate::peers::{Era, reply};
 static END: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\r\n\r\n"));
 static LENGTH: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\r\ncontent-length: "));
 
-/// One message, as long as the buffer is not used for the next.
+/// One message, valid until the buffer is used for the next.
 pub(super) struct Message<'a> {
     pub(super) head: &'a [u8],
     pub(super) body: &'a [u8],
 }
 
-/// Reads one message whose length is given; `None` at the end of the stream.
+/// Reads one message with a given length; `None` at the end of the stream.
 pub(super) async fn read<'a>(
     stream: &mut (impl AsyncRead + Unpin),
     buffer: &'a mut Vec<u8>,
@@ -43,7 +43,7 @@ pub(super) async fn read<'a>(
     }
 }
 
-/// Value of a field whose name is given in small letters.
+/// Value of a header field; the name is in lower case.
 pub(super) fn field<'a>(head: &'a [u8], name: &str) -> Option<&'a str> {
     let at = memmem::find(head, format!("\r\n{name}: ").as_bytes())? + name.len() + 4;
     let value = &head[at..];
@@ -64,7 +64,7 @@ pub(super) async fn serve(listener: TcpListener, era: Era) -> Result<()> {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
         connections.spawn(async move {
-            // an end of the connection is seen by the gateway
+            // the gateway notices the end of the connection
             let _ = answer(stream, era).await;
         });
     }

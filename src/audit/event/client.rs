@@ -1,4 +1,4 @@
-//! OAuth clients: registrations, and the documents that describe them. Know nothing of tokens.
+//! OAuth clients: registrations, and the documents that describe them.
 
 use std::net::IpAddr;
 
@@ -7,57 +7,41 @@ use crate::{
     model::{ClientId, InitialAccessTokenId},
 };
 
-/// An event of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientEvent {
-    /// A client registered.
     Registered {
-        /// Its id.
         client: ClientId,
-        /// The name that it claims.
+        /// The name that the client claims.
         name: String,
-        /// Its address.
         from: IpAddr,
     },
-    /// A client registered as it had before.
+    /// A client registered again with the same data.
     Known {
-        /// Its id.
         client: ClientId,
-        /// Its address.
         from: IpAddr,
     },
     /// A client registered with an initial access token.
     RegisteredByToken {
-        /// Its id.
         client: ClientId,
-        /// The id of the token.
         token: InitialAccessTokenId,
     },
-    /// The operator created an initial access token.
     RegistrationAllowed(InitialAccessTokenId),
-    /// The operator revoked an initial access token.
     RegistrationDisallowed(InitialAccessTokenId),
-    /// The operator registered a client.
     Created(ClientId),
-    /// The operator revoked a client.
     Revoked(ClientId),
-    /// The operator restored a client.
     Restored(ClientId),
-    /// The metadata document of a client was read, for the first time or with another content.
+    /// A client's metadata document was read, for the first time or with new content.
     DocumentRead {
-        /// Its URL, the id of the client.
         client: ClientId,
-        /// The name that it claims.
         name: String,
     },
-    /// The metadata document of a client cannot be used.
+    /// A client's metadata document cannot be used.
     DocumentRefused {
-        /// Its URL, the id of the client.
         client: ClientId,
-        /// The reason, which the client is not told.
+        /// The reason, which is not revealed to the client.
         reason: String,
     },
-    /// Members that people consented to changed in the metadata document of a client: its grants are revoked.
+    /// Members that people consented to changed in a client's metadata document: its grants are revoked.
     DocumentChanged(ClientId),
 }
 

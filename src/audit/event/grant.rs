@@ -1,4 +1,4 @@
-//! Grants from their consent to their end, with the codes and tokens that rest on them. Know nothing of requests.
+//! Grants from consent to end, with the codes and tokens based on them.
 
 use std::fmt;
 
@@ -7,88 +7,68 @@ use crate::{
     model::{ClientId, ConsentRule, Endpoint, Grant, GrantId, KeyId, Scopes, UserId},
 };
 
-/// An event of a grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GrantEvent {
     /// A person approved a client, or the operator vouches for it.
     Approved {
-        /// The user.
         user: UserId,
-        /// The client.
         client: ClientId,
-        /// The grant that this made.
         grant: GrantId,
-        /// The endpoint that it opens.
+        /// The endpoint that the grant opens.
         endpoint: Endpoint,
-        /// Its scopes.
         scopes: Scopes,
         /// Whether the person was asked.
         consent: ConsentRule,
     },
-    /// A person denied a client; without a login nobody knows who.
-    Denied {
-        /// The user.
-        user: Option<UserId>,
-        /// The client.
-        client: ClientId,
-    },
+    /// A person denied a client. Without a login the user is unknown.
+    Denied { user: Option<UserId>, client: ClientId },
     /// A code became tokens.
     CodeRedeemed(GrantParties),
-    /// A code came again within some seconds: its client tried again.
+    /// A code came again within a few seconds: the client retried.
     CodeRepeated(GrantParties),
     /// A code came a second time: its grant is revoked.
     CodeReplayed(GrantParties),
-    /// A refresh token came again after its successor: its grant is revoked.
+    /// A refresh token was used again after its successor: its grant is revoked.
     RefreshReused(GrantParties),
-    /// The service account of a client got a token.
+    /// A client's service account got a token.
     ServiceToken(GrantParties),
-    /// A client got a token for a person, by an identity assertion of the person's login provider.
+    /// A client got a token for a person, with an identity assertion from the person's login provider.
     AssertionToken(GrantParties),
     /// A client revoked one access token.
     TokenRevoked(GrantParties),
-    /// A grant was revoked.
     Revoked {
-        /// The grant.
         grant: GrantId,
-        /// The user, if it was the one who gave it.
+        /// The grant's user, if that user revoked it.
         user: Option<UserId>,
-        /// Revoker.
         by: Revoker,
     },
     /// Several grants were revoked at once.
     SeveralRevoked {
-        /// Of this user; `None`: of any.
+        /// Only this user's; `None`: any user's.
         user: Option<UserId>,
-        /// Their number.
         count: u64,
-        /// Revoker.
         by: Revoker,
     },
 }
 
-/// The parties of a grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrantParties {
-    /// The grant.
     pub grant: GrantId,
-    /// Its user.
     pub user: UserId,
-    /// Its client.
     pub client: ClientId,
 }
 
-/// Revoker of something.
+/// Party that revoked something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Revoker {
     /// The operator, on the command line.
     Operator,
     /// A person, with this key.
     Holder(KeyId),
-    /// The client.
     Client(ClientId),
-    /// The OpenID provider of this issuer, which reported a logout or ended a login.
+    /// The OpenID provider with this issuer, which reported a logout or ended a login.
     Provider(String),
-    /// Time: the provider of this issuer has not confirmed the account for as long as it is trusted.
+    /// Timeout: the provider with this issuer has not confirmed the account within the trusted time.
     Unconfirmed(String),
 }
 
@@ -134,7 +114,8 @@ impl GrantEvent {
     }
 }
 
-/// An approval, and whose it was: nobody is asked about a client that the operator vouches for (`OA-71`).
+/// An approval, attributed to its author: the operator, for a client that the operator vouches for without asking
+/// people (`OA-71`).
 fn approval(consent: ConsentRule) -> AuditLine {
     let (text, by) = match consent {
         ConsentRule::Asked => ("authorization approved", "person"),

@@ -1,4 +1,4 @@
-//! Invitations from their creation to their end. Know nothing of links and rules.
+//! Invitations from creation to end.
 
 use std::net::IpAddr;
 
@@ -7,32 +7,24 @@ use crate::{
     model::{Invitation, InvitationOffer, KeyId, UserId},
 };
 
-/// An event of an invitation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InvitationEvent {
-    /// It was made.
     Created(Invitation),
-    /// Somebody took its link, and has a key by it.
+    /// A person followed its link and got a key.
     Taken {
-        /// The invitation.
         invitation: Invitation,
-        /// The user.
         user: UserId,
-        /// The key.
         key: KeyId,
     },
-    /// A person came for the first time whom a rule lets in.
+    /// A person whom a rule lets in came for the first time.
     Admitted {
-        /// The rule.
         invitation: Invitation,
-        /// The person at the provider.
+        /// The person's id at the provider.
         subject: String,
     },
-    /// It was revoked.
     Revoked(Invitation),
     /// A link that cannot be used.
     Refused {
-        /// The browser's address.
         from: IpAddr,
     },
 }
@@ -63,7 +55,7 @@ impl InvitationEvent {
     }
 }
 
-/// The invitation, and for whom it is.
+/// Adds the invitation, and the user it is for.
 fn about(line: AuditLine, invitation: &Invitation) -> AuditLine {
     let line = line.with("invitation", &invitation.id);
     match &invitation.offer {

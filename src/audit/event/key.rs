@@ -1,4 +1,4 @@
-//! API keys, accounts, and the gateway's own keys. Know nothing of what they open.
+//! API keys, accounts, and the gateway's own keys.
 
 use std::net::IpAddr;
 
@@ -7,57 +7,39 @@ use crate::{
     model::{KeyId, UserId},
 };
 
-/// An event of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyEvent {
-    /// An API key or account was created.
     Created {
-        /// Its id.
         key: KeyId,
-        /// Its user.
         user: UserId,
-        /// The kind: `key`, or that of an account.
+        /// `key`, or the kind of the account.
         kind: &'static str,
     },
-    /// An API key took the place of another.
     Rotated {
-        /// The old one.
         key: KeyId,
-        /// The new one.
         successor: KeyId,
-        /// Its user.
         user: UserId,
     },
-    /// An API key or account was revoked.
     Revoked(KeyId),
-    /// Somebody who is logged in with the key entered the code of a device that does not wait.
+    /// A person logged in with the key entered the code of a device that is not waiting.
     DeviceCodeRefused {
-        /// Its id.
         key: KeyId,
-        /// Its user.
         user: UserId,
-        /// The address of the browser.
         from: IpAddr,
     },
-    /// A valid API key, or what rests on it, came from outside of the networks of the key.
+    /// A valid API key, or something based on it, was used from outside the key's networks.
     Elsewhere {
-        /// Its id.
         key: KeyId,
-        /// The client's address.
         from: IpAddr,
     },
     /// The rights or the end of an API key or account changed.
     RightsChanged {
-        /// Its id.
         key: KeyId,
-        /// Author of the change.
+        /// The author of the change.
         by: String,
     },
-    /// A signing key was created.
     SigningCreated(String),
-    /// A signing key was withdrawn.
     SigningWithdrawn(String),
-    /// The master key was replaced.
     MasterRotated,
 }
 

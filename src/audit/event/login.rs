@@ -1,28 +1,23 @@
-//! Logins of people on pages. Know nothing of keys and providers.
+//! Logins of people on pages.
 
 use crate::{
     audit::line::AuditLine,
     model::{KeyId, UserId},
 };
 
-/// An event of a person at the login page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoginEvent {
-    /// A person logged in.
     LoggedIn {
-        /// The user.
         user: UserId,
         /// The API key or account.
         key: KeyId,
     },
-    /// A person logged out.
     LoggedOut {
-        /// The user.
         user: Option<UserId>,
     },
-    /// A person who came from a provider is not let in.
+    /// A person who came from a provider was not let in.
     Refused {
-        /// The name of the provider in the configuration.
+        /// The provider's name in the configuration.
         provider: String,
         /// The reason, without the provider's own words.
         reason: String,

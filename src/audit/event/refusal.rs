@@ -1,4 +1,4 @@
-//! Credentials and requests that are refused. The reasons are here alone. Know nothing of answers.
+//! Refused credentials and requests. Only the audit trail has the reasons.
 
 use std::net::IpAddr;
 
@@ -7,33 +7,27 @@ use crate::{
     model::{GrantId, KeyId},
 };
 
-/// A refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RefusalEvent {
     /// A wrong API key, on a page or as a credential.
-    Key {
-        /// The client's address.
-        from: IpAddr,
-    },
-    /// A valid API key where it opens nothing.
+    Key { from: IpAddr },
+    /// A valid API key in a place where it opens nothing.
     KeyMisplaced {
-        /// The key.
         key: Option<KeyId>,
-        /// Its rights.
+        /// The key's rights.
         reason: &'static str,
     },
     /// An access token that opens nothing.
     Token {
-        /// Its grant, if it was signed here.
+        /// Its grant, if the token was signed here.
         grant: Option<GrantId>,
-        /// The reason, which the client is not told.
+        /// The reason, which is not revealed to the client.
         reason: String,
     },
-    /// A request of a client.
+    /// A client's request.
     Request {
-        /// The error code that the client gets.
+        /// The error code sent to the client.
         error: &'static str,
-        /// The reason.
         reason: String,
     },
 }

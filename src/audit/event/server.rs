@@ -1,20 +1,20 @@
-//! What users give to servers behind the gateway: accounts there, and secrets. Know nothing of tokens and values.
+//! Accounts at servers behind the gateway, and secrets for them, given by users.
 
 use crate::{
     audit::line::AuditLine,
     model::{BackendId, SecretName, UserId},
 };
 
-/// An event of a user at a server.
+/// Events of a user at a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerEvent {
-    /// A user connected a server with an account of theirs there.
+    /// A user connected a server with an account there.
     Connected(UserId, BackendId),
-    /// The connection of a user to a server ended.
+    /// A user's connection to a server ended.
     Disconnected(UserId, BackendId),
     /// A user entered a secret for servers.
     SecretEntered(UserId, SecretName),
-    /// A secret of a user was deleted.
+    /// A user's secret was deleted.
     SecretEnded(UserId, SecretName),
 }
 

@@ -1,24 +1,18 @@
-//! Users as the operator lets them in and out. Know nothing of what ends with them.
+//! Users whom the operator disables, enables or deletes.
 
 use crate::{audit::line::AuditLine, model::UserId};
 
-/// A change of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserEvent {
-    /// The user.
     pub user: UserId,
-    /// The change.
     pub change: UserChange,
 }
 
-/// Change of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UserChange {
-    /// Nothing of the user works until it is enabled.
+    /// Nothing of the user works until the user is enabled again.
     Disabled,
-    /// The user may log in again.
     Enabled,
-    /// Everything of the user is gone.
     Deleted,
 }
 

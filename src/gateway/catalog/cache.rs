@@ -1,4 +1,4 @@
-//! The lists that one kind of client sees of one backend. Knows nothing of how they are fetched.
+//! The lists of one backend as one kind of client sees them.
 
 use std::{
     sync::{
@@ -17,51 +17,45 @@ use crate::{
     model::{BackendId, SessionId, UserId},
 };
 
-/// Time for which a change is still reported to new listens.
+/// Time during which a change is still reported to new listens.
 pub(super) const JUST_CHANGED: Duration = Duration::from_mins(1);
 
 /// The owner of cached lists.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum CacheOwner {
-    /// The gateway itself: shown to everybody who may use the backend.
+    /// The gateway itself: shown to everyone who may use the backend.
     Base,
-    /// One user.
     User(UserId),
-    /// One client session.
     Session(SessionId),
 }
 
-/// The key of cached lists: servers show other tools to clients with other capabilities.
+/// The key of cached lists: servers show different tools to clients with different capabilities.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ListCacheKey {
     pub(super) owner: CacheOwner,
     pub(super) capabilities: String,
 }
 
-/// The lists that one kind of client sees.
 pub(crate) struct ListCache {
     pub(super) key: ListCacheKey,
-    /// The context in which they are fetched.
+    /// The context for fetching them.
     pub(super) context: Context,
     pub(super) server_info: Arc<Cached<DiscoverInfo>>,
     lists: [Arc<Cached<List>>; 4],
-    /// True if a client read the list since its last reported change.
+    /// True if a client has read the list since its last reported change.
     wanted: [AtomicBool; 4],
     pub(super) used: AtomicU64,
 }
 
-/// A list is another than the one that was given out.
+/// A list that differs from the one handed out.
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
-    /// The backend of the list.
     pub(crate) backend: BackendId,
-    /// The cache that holds it.
     pub(crate) cache: ListCacheKey,
-    /// The list.
     pub(crate) kind: ListKind,
 }
 
-/// Tells of changed lists, and remembers for a while where there were some.
+/// Announces changed lists, and remembers for a while which backends had some.
 #[derive(Clone)]
 pub(crate) struct ListChanges {
     sender: broadcast::Sender<Change>,
@@ -71,27 +65,26 @@ pub(crate) struct ListChanges {
 // === impl ListChanges ===
 
 impl ListChanges {
-    /// No change yet. A listener that falls behind by more than `behind` of them learns that it did.
+    /// Creates the channel. A listener that falls behind by more than `behind` changes learns that it did.
     pub(crate) fn new(behind: usize) -> Self {
         Self { sender: broadcast::Sender::new(behind), recent: Arc::default() }
     }
 
-    /// Tells of a change.
     pub(super) fn tell(&self, change: Change) {
         let (now, mut recent) = (Instant::now(), self.recent.lock());
         recent.retain(|(backend, at)| *backend != change.backend && now - *at < JUST_CHANGED);
         recent.push((change.backend.clone(), now));
         drop(recent);
-        // nothing to do without a listener
+        // an error only means that there is no listener
         let _ = self.sender.send(change);
     }
 
-    /// The changes from now on.
+    /// Receives the changes from now on.
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<Change> {
         self.sender.subscribe()
     }
 
-    /// The backends of which a list has just changed.
+    /// The backends whose lists have just changed.
     pub(crate) fn recent(&self) -> Vec<BackendId> {
         let recent = self.recent.lock();
         recent.iter().filter(|(_, at)| at.elapsed() < JUST_CHANGED).map(|(backend, _)| backend.clone()).collect()
@@ -104,7 +97,7 @@ impl ListCacheKey {
     /// The key of the lists that the gateway itself sees.
     pub(super) const OWN: Self = Self { owner: CacheOwner::Base, capabilities: String::new() };
 
-    /// The user whose lists they are; `None` if others see them too, or a session alone.
+    /// The user who owns the lists; `None` if others see them too, or only one session does.
     pub(super) const fn user(&self) -> Option<&UserId> {
         match &self.owner {
             CacheOwner::User(user) => Some(user),
@@ -116,7 +109,6 @@ impl ListCacheKey {
 // === impl ListCache ===
 
 impl ListCache {
-    /// Nothing yet.
     pub(super) fn new(key: ListCacheKey, context: Context, used: u64) -> Self {
         Self {
             key,
@@ -128,22 +120,21 @@ impl ListCache {
         }
     }
 
-    /// One of the lists.
     pub(super) fn list(&self, kind: ListKind) -> &Arc<Cached<List>> {
         &self.lists[kind as usize]
     }
 
-    /// Notes that a client looks at the list.
+    /// Records that a client reads the list.
     pub(super) fn want(&self, kind: ListKind) {
         self.wanted[kind as usize].store(true, Ordering::Relaxed);
     }
 
-    /// Forgets who looked at the list; true if a client did.
+    /// Forgets that clients read the list; true if one did.
     pub(super) fn take_wanted(&self, kind: ListKind) -> bool {
         self.wanted[kind as usize].swap(false, Ordering::Relaxed)
     }
 
-    /// True if it holds what the gateway itself sees.
+    /// True if it holds the lists that the gateway itself sees.
     pub(super) fn is_own(&self) -> bool {
         self.key == ListCacheKey::OWN
     }
@@ -153,7 +144,6 @@ impl ListCache {
         self.is_own() || self.key.owner == CacheOwner::Base && self.wanted[kind as usize].load(Ordering::Relaxed)
     }
 
-    /// Forgets that anything could not be fetched.
     pub(super) fn forget_failures(&self) {
         self.server_info.forget_failure();
         for list in &self.lists {
@@ -161,8 +151,8 @@ impl ListCache {
         }
     }
 
-    /// Notes that these lists, and what the server says of itself, changed at the backend. Returns true if it said something
-    /// else before, which is not looked at again without a request.
+    /// Records that these lists, and the server information, changed at the backend. Returns true if the server
+    /// information was current before; it is fetched again only on request.
     pub(super) fn invalidate(&self, kinds: &[ListKind]) -> bool {
         let was_fresh = self.server_info.invalidate();
         for kind in kinds {

@@ -1,15 +1,14 @@
-//! The caches of one backend, by owner and capabilities: as many as the memory of the server's account allows. Knows nothing of
-//! how lists are fetched.
+//! The caches of one backend, by owner and capabilities: as many as the memory of the server's account allows.
 
 use std::sync::{Arc, atomic::Ordering};
 
 use super::cache::{ListCache, ListCacheKey};
 use crate::support::{Account, FastMap, memory::Charge};
 
-/// The charge for one cache without its lists, in bytes.
+/// Bytes charged for a cache without its lists.
 const CACHE: usize = 4 * 1024;
 
-/// The caches. Where there is no memory for another, the least recently used one is removed.
+/// The caches. If there is no memory for another, the least recently used one is removed.
 pub(super) struct CacheTable {
     caches: FastMap<ListCacheKey, Arc<ListCache>>,
     charge: Charge,
@@ -18,22 +17,20 @@ pub(super) struct CacheTable {
 // === impl CacheTable ===
 
 impl CacheTable {
-    /// None yet. This account pays for them.
+    /// An empty table, charged to this account.
     pub(super) fn new(account: Account) -> Self {
         Self { caches: FastMap::default(), charge: Charge::nothing(account) }
     }
 
-    /// The cache with this key.
     pub(super) fn get(&self, key: &ListCacheKey) -> Option<&Arc<ListCache>> {
         self.caches.get(key)
     }
 
-    /// All of them.
     pub(super) fn values(&self) -> impl Iterator<Item = &Arc<ListCache>> {
         self.caches.values()
     }
 
-    /// The cache with this key, made if it is not there.
+    /// The cache with this key; created if there is none.
     pub(super) fn get_or_insert(
         &mut self,
         key: ListCacheKey,
@@ -43,10 +40,10 @@ impl CacheTable {
             return Arc::clone(cache);
         }
         if self.charge.grow(CACHE).is_err() {
-            // the gateway's own stays
+            // the gateway's own cache stays
             let others = self.caches.values().filter(|cache| !cache.is_own());
             let oldest = others.min_by_key(|cache| cache.used.load(Ordering::Relaxed)).map(|cache| cache.key.clone());
-            // its charge is that of the new one
+            // the new cache takes over its charge
             oldest.and_then(|key| self.caches.remove(&key));
         }
         let cache = Arc::new(make(key.clone()));
@@ -54,15 +51,14 @@ impl CacheTable {
         cache
     }
 
-    /// Removes the cache with this key.
     pub(super) fn remove(&mut self, key: &ListCacheKey) {
         self.retain(|other| other != key);
     }
 
-    /// Removes all but those whose keys are to be kept.
+    /// Removes the caches whose keys `is_kept` does not accept.
     pub(super) fn retain(&mut self, is_kept: impl Fn(&ListCacheKey) -> bool) {
         self.caches.retain(|key, _| is_kept(key));
-        // one for which there was no memory was not charged
+        // a cache without memory was not charged
         let paid = self.charge.bytes().min(self.caches.len() * CACHE);
         self.charge.shrink(self.charge.bytes() - paid);
     }

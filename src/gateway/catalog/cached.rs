@@ -1,7 +1,7 @@
-//! A value that is fetched from a backend and served from memory. Knows nothing of the value.
+//! A value that is fetched from a backend and served from memory.
 //!
-//! At most one fetch runs at a time, for all that wait. A failure keeps the old value: a backend that restarts still
-//! offers it.
+//! At most one fetch runs at a time, for all readers. A failure keeps the old value: a backend that restarts will offer
+//! it again.
 
 use std::{
     sync::{Arc, OnceLock, Weak},
@@ -20,19 +20,20 @@ use crate::{
     },
 };
 
-/// The pause after which a failed fetch is tried again.
+/// Pause before a failed fetch is retried.
 const RETRY: Duration = Duration::from_secs(1);
-/// The pause after a fetch that was for a reported change and found none: it doubles with each further one, from the second on.
+/// Pause after a fetch for a reported change found no change: it doubles with each further one, starting with the
+/// second.
 const CALM: Duration = Duration::from_millis(200);
-/// The longest of these pauses. A report that comes later than that counts like the first.
+/// The longest of these pauses. A report that comes later than that counts as the first.
 const LONGEST_CALM: Duration = Duration::from_mins(1);
 
 /// A value that is fetched, cached and refreshed.
 pub(crate) struct Cached<T> {
     state: Mutex<CachedState<T>>,
-    /// Counts the fetches that ended.
+    /// Counts finished fetches.
     rounds: watch::Sender<u64>,
-    /// Once somebody pays for the value.
+    /// Set once an account pays for the value.
     listed: OnceLock<Listed>,
 }
 
@@ -45,26 +46,26 @@ struct CachedState<T> {
     began: Option<Instant>,
     /// End of the last fetch.
     ended: Option<Instant>,
-    /// Time of the last fetch with a value other than the one handed out before.
+    /// Time of the last fetch whose value differed from the one handed out before.
     changed: Option<Instant>,
     /// True if the backend reported a change since the running or last fetch started.
     stale: bool,
-    /// What became of such reports.
+    /// The outcome of such reports.
     reports: ChangeReports,
-    /// True if a client knows of a change that the value does not have.
+    /// True if a client knows about a change missing from the value.
     outdated: bool,
     /// The substitute that was handed out for a missing value: nothing, or another value.
     to_notify: Option<Substitute<T>>,
-    /// The value of an earlier process, until there is one.
+    /// The value of an earlier process, until a new one arrives.
     remembered: Option<Arc<T>>,
 }
 
 /// The fetches for reported changes.
 #[derive(Default)]
 struct ChangeReports {
-    /// True if the running or last fetch is one of them.
+    /// True if the running or last fetch was for a reported change.
     is_fetched: bool,
-    /// The number of them in a row that found no change.
+    /// Number of such fetches in a row that found no change.
     fruitless: u32,
     /// True if one is planned for the end of a pause.
     is_planned: bool,
@@ -78,49 +79,43 @@ enum Substitute<T> {
 
 /// The content of a [`Cached`], and how fresh it is.
 pub(crate) struct Freshness<T> {
-    /// The value, however old, if there is one.
     pub(crate) value: Option<Arc<T>>,
-    /// The failure of the last fetch, if any.
     pub(crate) failure: Option<ErrorObject>,
-    /// Start of the running fetch, if any.
     pub(crate) began: Option<Instant>,
-    /// True if it is to be fetched.
+    /// True if it should be fetched.
     pub(crate) due: bool,
-    /// The time of the next look that may find it due.
+    /// Time of the next check that may find it due.
     pub(crate) due_at: Instant,
-    /// True if a client knows of a change that the value does not have.
+    /// True if a client knows about a change missing from the value.
     pub(crate) outdated: bool,
 }
 
-/// Something that was looked up.
 pub(crate) struct Lookup<T> {
     /// The cache that a running fetch will fill.
     pub(crate) cached: Arc<Cached<T>>,
-    /// Its present state.
     pub(crate) freshness: Freshness<T>,
-    /// The gateway's own list, until it is filled.
+    /// The gateway's own list, until the cache is filled.
     pub(crate) fallback: Option<Arc<T>>,
     /// True if it is read after a change: then only the new value will do, unless others would have to wait.
     pub(crate) is_told: bool,
-    /// True if the value of an earlier process will do until there is one.
+    /// True if the value of an earlier process is good enough until there is a new one.
     pub(crate) may_be_remembered: bool,
-    /// The backend that it is of.
     pub(crate) backend: BackendId,
 }
 
 /// The end of a fetch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FetchEnd {
-    /// True if the value is another than the one that was given out before.
+    /// True if the value differs from the one handed out before.
     pub(crate) changed: bool,
-    /// True if it went stale meanwhile and must be fetched again.
+    /// True if it went stale during the fetch and must be fetched again.
     pub(crate) again: bool,
 }
 
 // === impl Cached ===
 
 impl<T: PartialEq> Cached<T> {
-    /// Nothing yet.
+    /// Creates an empty cache.
     pub(crate) fn new() -> Self {
         let state = CachedState {
             value: None,
@@ -138,8 +133,8 @@ impl<T: PartialEq> Cached<T> {
         Self { state: Mutex::new(state), rounds: watch::Sender::new(0), listed: OnceLock::new() }
     }
 
-    /// The present state. A value is due if it is stale and no pause keeps it, or older than `refresh`; a failure after a
-    /// second.
+    /// The present state. A value is due if it is stale and no pause delays it, or if it is older than `refresh`; after
+    /// a failure, one second later.
     pub(crate) fn look(&self, refresh: Duration) -> Freshness<T> {
         let state = self.state.lock();
         let rested = |pause| state.ended.is_none_or(|ended| ended.elapsed() >= pause);
@@ -154,15 +149,15 @@ impl<T: PartialEq> Cached<T> {
             (None, Some(ended)) if state.failure.is_none() && !state.stale => {
                 ended.checked_add(refresh).unwrap_or_else(|| now + RETRY)
             }
-            // one that runs may fail, and is looked at again then
+            // a running fetch may fail; it is checked again then
             _ => now + RETRY,
         };
         let CachedState { value, failure, began, outdated, .. } = &*state;
         Freshness { value: value.clone(), failure: failure.clone(), began: *began, due, due_at, outdated: *outdated }
     }
 
-    /// The time after which a reported change is fetched, since the reports before it were of no change; `None` if nothing
-    /// keeps it, or a fetch is planned already. Plans one.
+    /// Plans a fetch for a reported change, delayed because the reports before it were false alarms. Returns the delay;
+    /// `None` if there is none, or a fetch is planned already.
     pub(crate) fn plan(&self) -> Option<Duration> {
         let mut state = self.state.lock();
         if !state.stale || state.reports.is_planned || state.began.is_some() {
@@ -173,17 +168,17 @@ impl<T: PartialEq> Cached<T> {
         Some(calm)
     }
 
-    /// True if a reported change is not fetched yet, since the reports before it were of no change.
+    /// True if the fetch for a reported change is delayed because the reports before it were false alarms.
     pub(crate) fn is_kept(&self) -> bool {
         self.state.lock().calm().is_some()
     }
 
-    /// Begins what was planned: it may be fetched now.
+    /// Ends the pause of a planned fetch: it may run now.
     pub(crate) fn planned(&self) {
         self.state.lock().reports.is_planned = false;
     }
 
-    /// Marks a fetch as running; false if one is running already.
+    /// Marks a fetch as running; false if one is already.
     pub(crate) fn begin(&self) -> bool {
         let mut state = self.state.lock();
         if state.began.is_some() {
@@ -201,7 +196,7 @@ impl<T: PartialEq> Cached<T> {
         self.state.lock().round == 1
     }
 
-    /// Notes how the running fetch ended; others may hold the value too.
+    /// Records how the running fetch ended; others may share the value.
     pub(crate) fn finish<V: Into<Arc<T>>>(&self, outcome: Result<V, ErrorObject>) -> FetchEnd {
         let settled = self.note(outcome.map(Into::into));
         self.rounds.send_modify(|rounds| *rounds += 1);
@@ -244,7 +239,7 @@ impl<T: PartialEq> Cached<T> {
         }
     }
 
-    /// Notes the value of an earlier process, for those who wait for a first one.
+    /// Stores the value of an earlier process, for readers that wait for a first one.
     pub(crate) fn remember(&self, value: Arc<T>) {
         let mut state = self.state.lock();
         if state.value.is_none() {
@@ -254,7 +249,7 @@ impl<T: PartialEq> Cached<T> {
         self.rounds.send_modify(|_| {});
     }
 
-    /// The value of an earlier process, until there is one.
+    /// The value of an earlier process, until there is a new one.
     pub(crate) fn remembered(&self) -> Option<Arc<T>> {
         self.state.lock().remembered.clone()
     }
@@ -267,11 +262,11 @@ impl<T: PartialEq> Cached<T> {
         }
     }
 
-    /// Notes that the value changed at the backend. Returns false if that was known.
+    /// Records that the value changed at the backend. Returns false if that was known.
     pub(crate) fn invalidate(&self) -> bool {
         let mut state = self.state.lock();
         let is_news = !std::mem::replace(&mut state.stale, true);
-        // one that comes while the value is fetched may be about that fetch
+        // a change reported during a fetch may be the one being fetched
         let is_rested = state.began.is_none() && state.ended.is_some_and(|ended| ended.elapsed() > LONGEST_CALM);
         if is_rested {
             state.reports.fruitless = 0;
@@ -279,18 +274,18 @@ impl<T: PartialEq> Cached<T> {
         is_news
     }
 
-    /// Notes that a client knows of a change at the backend: it waits a moment for the new value.
+    /// Records that a client knows about a change at the backend: it waits a moment for the new value.
     pub(crate) fn outdate(&self) {
         self.state.lock().outdated = true;
     }
 
-    /// Makes a value due at once, whatever was fetched before.
+    /// Makes the value due at once, regardless of earlier fetches.
     pub(crate) fn demand(&self) {
         let mut state = self.state.lock();
         (state.stale, state.reports.fruitless) = (true, 0);
     }
 
-    /// Makes a value due whose fetch ended this long ago.
+    /// Makes the value due if its fetch ended this long ago.
     pub(crate) fn expire(&self, age: Duration) {
         let mut state = self.state.lock();
         if state.ended.is_some_and(|ended| ended.elapsed() >= age) {
@@ -298,35 +293,33 @@ impl<T: PartialEq> Cached<T> {
         }
     }
 
-    /// Forgets a failed fetch, since its cause is over. One that runs and fails is repeated at once.
+    /// Forgets a failed fetch, since its cause is gone. A fetch that is running and fails is repeated at once.
     pub(crate) fn forget_failure(&self) {
         let mut state = self.state.lock();
         state.stale |= state.failure.take().is_some() || state.began.is_some();
     }
 
-    /// The reason why there is no value of this backend.
+    /// The error for a missing value of this backend.
     pub(crate) fn failure(&self, backend: &BackendId) -> ErrorObject {
         let failure = self.state.lock().failure.clone();
         failure.unwrap_or_else(|| ErrorObject::internal("it is still starting").about(backend))
     }
 
-    /// True if the value changed within this time.
     pub(crate) fn changed_within(&self, time: Duration) -> bool {
         self.state.lock().changed.is_some_and(|changed| changed.elapsed() < time)
     }
 
-    /// The value, if there is one.
     pub(crate) fn value(&self) -> Option<Arc<T>> {
         self.state.lock().value.clone()
     }
 
-    /// Waits for the fetch that runs, and where the backend has reported a change meanwhile for the one after it. What is
-    /// reported from now on is not waited for: there would be no end of it where it comes all the time.
+    /// Waits for the running fetch and, if the backend has reported a change since it began, for the next one. Does not
+    /// wait for later reports, which may never stop.
     pub(crate) async fn settled(&self) {
         self.settled_unless(|_| false).await;
     }
 
-    /// The same, or until there is the value of an earlier process.
+    /// The same, but stops waiting once there is the value of an earlier process.
     pub(crate) async fn settled_or_remembered(&self) {
         self.settled_unless(|state| state.remembered.is_some()).await;
     }
@@ -350,7 +343,7 @@ impl<T: PartialEq> Cached<T> {
 }
 
 impl<T> CachedState<T> {
-    /// The rest of the pause after fetches that found no change; `None` if there is none.
+    /// The rest of the pause after fetches that found no change.
     fn calm(&self) -> Option<Duration> {
         let doublings = self.reports.fruitless.checked_sub(2)?;
         let calm = CALM.saturating_mul(1 << doublings.min(16)).min(LONGEST_CALM);
@@ -359,7 +352,7 @@ impl<T> CachedState<T> {
 }
 
 impl<T: PartialEq + Send + Sync + 'static> Cached<T> {
-    /// Lets the value be given up if this account, which pays for it, holds too much.
+    /// Lets the value be dropped if this account, which pays for it, holds too much.
     pub(crate) fn is_paid_by(self: &Arc<Self>, account: &Account) {
         self.listed.get_or_init(|| {
             let holding: Weak<Self> = Arc::downgrade(self);
@@ -376,7 +369,7 @@ impl<T: Send + Sync> Holding for Cached<T> {
         let Some(mut state) = self.state.try_lock() else { return };
         let (dropped, remembered) = (state.value.take(), state.remembered.take());
         if dropped.is_some() || remembered.is_some() {
-            // whether it has changed meanwhile is not known
+            // it may have changed since, so it is stale
             (state.stale, state.to_notify) = (true, Some(Substitute::Nothing));
         }
         drop(state);
@@ -392,17 +385,17 @@ impl<T: PartialEq> Lookup<T> {
         self.freshness.value.as_ref()
     }
 
-    /// The present value.
+    /// The present value or its substitute.
     pub(crate) fn at_hand(&self) -> Option<Arc<T>> {
         self.freshness.value.clone().or_else(|| self.fallback.clone())
     }
 
-    /// The value of an earlier process, if it will do.
+    /// The value of an earlier process, if that is good enough.
     pub(crate) fn remembered(&self) -> Option<Arc<T>> {
         if self.may_be_remembered { self.cached.remembered() } else { None }
     }
 
-    /// Waits until there is something to take, or the fetch has failed. True if there is something.
+    /// Waits until there is a value to take, or the fetch has failed. True if there is a value.
     pub(crate) async fn available(&self) -> bool {
         if self.may_be_remembered {
             self.cached.settled_or_remembered().await;
@@ -412,7 +405,7 @@ impl<T: PartialEq> Lookup<T> {
         self.cached.value().is_some() || self.remembered().is_some()
     }
 
-    /// The value, waited for to the end.
+    /// Waits for the value until the fetch ends.
     pub(crate) async fn wait(self) -> Result<Arc<T>, ErrorObject> {
         if self.freshness.value.is_none() {
             self.cached.settled().await;
@@ -420,14 +413,14 @@ impl<T: PartialEq> Lookup<T> {
         self.take()
     }
 
-    /// The value or its substitute. A reader that gets less is notified later.
+    /// The value or its substitute. A reader who gets less is notified later.
     pub(crate) fn take(self) -> Result<Arc<T>, ErrorObject> {
         if let Some(value) = self.cached.value() {
             return Ok(value);
         }
         let instead = self.remembered().or_else(|| self.fallback.clone());
         self.cached.notify_later(instead.clone());
-        // It may have come between the two lines above.
+        // it may have arrived since the first look
         if let Some(value) = self.cached.value().or(instead) {
             return Ok(value);
         }

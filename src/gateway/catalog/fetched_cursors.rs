@@ -1,28 +1,26 @@
-//! The cursors of one list while it is fetched. Knows nothing of entries.
+//! The cursors of one list during a fetch.
 
 use std::collections::HashSet;
 
 use crate::mcp::Payload;
 
-/// The cursors that a server has given so far.
+/// The cursors that a server has sent so far.
 #[derive(Debug, Default)]
 pub(super) struct FetchedCursors(HashSet<String>);
 
-/// What follows a page.
+/// The next step after a page.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NextPage {
-    /// The page at this cursor.
     At(String),
-    /// None.
     End,
-    /// A page that was fetched before: the server would be asked forever.
+    /// The page was fetched before: fetching would never end.
     Loop,
 }
 
 // === impl FetchedCursors ===
 
 impl FetchedCursors {
-    /// What follows `page`.
+    /// The step after `page`.
     pub(super) fn after(&mut self, page: &Payload) -> NextPage {
         match page.string("nextCursor") {
             None => NextPage::End,

@@ -1,4 +1,4 @@
-//! A whole list of one backend, as it came and as the merged endpoint shows it. Knows nothing of fetching.
+//! A whole list of one backend, as received and as the merged endpoint shows it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -36,7 +36,7 @@ pub(crate) struct List {
     pub(crate) entries: Vec<ListEntry>,
     /// The version of the entries; `None` if the backend was not asked.
     pub(crate) revision: Option<Revision>,
-    /// The server that wrote them, if it is known.
+    /// The server that wrote them, if known.
     origin: Option<ServerOrigin>,
     /// Cache hints; `None` if the backend was not asked.
     pub(crate) hints: Option<CacheHints>,
@@ -45,78 +45,74 @@ pub(crate) struct List {
     conversions: Conversions,
     /// The place of each entry whose merged name was shortened.
     short: HashMap<String, usize>,
-    /// The tools whose parameters clients mirror.
+    /// The tools with parameters that clients mirror.
     mirrored: HashMap<String, Mirrored>,
-    /// The tools whose output schema is shown wrapped to clients whose structured output is an object.
+    /// The tools whose output schema is wrapped for clients whose structured output is an object.
     wrapped: HashSet<String>,
-    /// The entries that no client is shown, and those that clients of some versions are not shown.
+    /// Entries hidden from all clients, or from clients of some versions.
     left_out: Omitted,
-    /// The names or URIs of all entries, once there is a second page.
+    /// The names or URIs of all entries; filled from the second page on.
     keys: HashSet<String>,
-    /// The places of the entries in the order of their keys, once one is looked for.
+    /// The places of the entries in the order of their keys; filled by the first search.
     by_key: OnceLock<Vec<usize>>,
     /// The places and origins of resources and templates that are web addresses.
     web: Vec<(usize, Option<Origin>)>,
-    /// The digest of its pages as they were written; `None` if there were none.
+    /// The digest of its pages as received; `None` if there were none.
     pub(super) written: Option<Digest>,
-    /// For its pages.
+    /// Memory charged for its pages.
     charge: Option<Charge>,
-    /// The reason why it has no entries, if that is not what the server listed.
+    /// The reason for having no entries, unless the server listed none.
     absence: Option<EmptyList>,
-    /// True if its server says that it is for its reader only.
+    /// True if its server says that only its reader may see it.
     pub(super) is_for_reader_only: bool,
     /// True if an earlier process fetched it.
     pub(crate) is_remembered: bool,
 }
 
-/// The entries of one list in the list's order; `None` for one that the version has no form for.
+/// The entries of one list, in order; `None` for an entry that the version cannot express.
 pub(crate) type ConvertedEntries = Arc<[Option<Bytes>]>;
 
-/// The entries of a list in other versions, by version and profile: no more than there are of both.
+/// The entries of a list in other versions, by version and profile: at most one for each pair.
 #[derive(Debug, Default)]
 struct Conversions(Mutex<Vec<(Revision, Profile, ConvertedEntries)>>);
 
-/// One tool, prompt, resource or template.
 #[derive(Debug)]
 pub(crate) struct ListEntry {
-    /// Its own name or URI.
     pub(crate) key: String,
     /// The bytes that the backend wrote.
     pub(crate) raw: Bytes,
     /// The same with the names and URIs of the merged endpoint.
     pub(crate) merged: Bytes,
-    /// The versions whose clients are shown it.
+    /// The versions whose clients see it.
     pub(crate) valid_in: ValidIn,
 }
 
-/// Fit of a page into the bounds of its list.
+/// Fit of a page within the limits of its list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PageFit {
-    /// All entries were added.
     Whole,
-    /// Further entries were dropped.
+    /// The remaining entries were dropped.
     Cut,
 }
 
 // === impl List ===
 
 impl List {
-    /// No entries.
     pub(crate) fn empty() -> Self {
         Self::default()
     }
 
-    /// No entries, for those of an earlier process.
+    /// An empty list for the entries of an earlier process.
     pub(super) fn remembered() -> Self {
         Self { is_remembered: true, ..Self::default() }
     }
 
-    /// No entries, for this reason.
+    /// An empty list, for this reason.
     pub(crate) fn absent(reason: EmptyList) -> Self {
         Self { absence: Some(reason), ..Self::default() }
     }
 
-    /// The reason why it has no entries; `None` if it has some.
+    /// The reason for having no entries; `None` if there are some.
     pub(crate) fn emptiness(&self) -> Option<EmptyList> {
         if !self.entries.is_empty() {
             return None;
@@ -128,9 +124,9 @@ impl List {
         })
     }
 
-    /// Adds the entries of another page, with merged names of at most `longest_name` characters, and returns `Cut` if the
-    /// list would exceed [`MAX_ENTRIES`]. If the backend changed its version between two pages, the list stays in that of
-    /// the first.
+    /// Adds the entries of another page, with merged names of at most `longest_name` characters, and returns `Cut` if
+    /// the list would exceed [`MAX_ENTRIES`]. If the backend changes its version between two pages, the list keeps the
+    /// version of the first.
     pub(crate) fn add(
         &mut self,
         kind: ListKind,
@@ -168,14 +164,14 @@ impl List {
         }
         let mut on_page = HashSet::with_capacity(entries.len());
         for entry in entries {
-            // clients, and the providers of models, refuse a list that has a name twice
+            // clients and model providers refuse a list with duplicate names
             if !on_page.insert(entry.key.clone()) {
                 let reason = "its server lists this name twice on one page: the first one is shown".to_owned();
                 self.left_out.push(LeftOut::new(&entry.key, reason));
                 self.whole = None;
                 continue;
             }
-            // a server may repeat a page, or move an entry to a later one while the list is read
+            // a server may repeat a page, or move an entry to a later page during the fetch
             if is_further && !self.keys.insert(entry.key.clone()) {
                 continue;
             }
@@ -201,11 +197,11 @@ impl List {
         if is_cut { PageFit::Cut } else { PageFit::Whole }
     }
 
-    /// Charges this account, the server's, for a page: for its text, and for the same with merged names.
+    /// Charges the server's account for a page: for its text, and again for the text with merged names.
     ///
     /// # Errors
     ///
-    /// There is no memory for it.
+    /// If there is no memory for it.
     pub(crate) fn hold(&mut self, page: &Payload, account: &Account) -> Result<(), Exhausted> {
         self.charge.get_or_insert_with(|| Charge::nothing(account.clone())).grow(2 * page.json().len())?;
         let before = self.written.map(|digest| *digest.as_bytes()).unwrap_or_default();
@@ -224,15 +220,15 @@ impl List {
         Payload::new(self.revision.unwrap_or(Revision::NEWEST_LEGACY), text.into())
     }
 
-    /// Notes that the list ends here because its server repeats a cursor.
+    /// Records that the list ends here because its server repeats a cursor.
     pub(crate) fn ends_in_loop(&mut self) {
         let reason = "its server repeats a `nextCursor`: the list ends at the page that did so".to_owned();
         self.left_out.push(LeftOut::new("", reason));
     }
 
-    /// The entries with the names of the merged endpoint, for a client of `revision`. A merged list has one version and
-    /// holds entries of servers of several, so each entry is translated separately, once for all clients with the same
-    /// version and profile.
+    /// The entries with the names of the merged endpoint, for a client of `revision`. A merged list has a single
+    /// version but holds entries of several versions, so each entry is translated separately, once for all clients with
+    /// the same version and profile.
     pub(crate) fn converted(&self, kind: ListKind, revision: Revision, profile: Profile) -> ConvertedEntries {
         if let Some(converted) = self.conversion(revision, profile) {
             return converted;
@@ -246,7 +242,8 @@ impl List {
         converted
     }
 
-    /// Bytes of the entries that [`Self::converted`] would translate now; 0 if they are translated, or need not be.
+    /// Bytes of the entries that [`Self::converted`] would translate now; 0 if they are translated already or need no
+    /// translation.
     pub(crate) fn untranslated(&self, revision: Revision, profile: Profile) -> usize {
         let is_written = self.revision.is_none_or(|written| written == revision);
         if is_written || self.conversion(revision, profile).is_some() {
@@ -283,19 +280,19 @@ impl List {
         }
     }
 
-    /// The entries that clients are not shown, with the reasons.
+    /// Entries hidden from clients, with the reasons.
     pub(crate) const fn left_out(&self) -> &Omitted {
         &self.left_out
     }
 
-    /// True if the entry of this own name is not shown to clients of `revision`. Where more are left out than are kept by
-    /// name, that is every entry that is not shown.
+    /// True if the entry with this own name is hidden from clients of `revision`. If too many entries were left out to
+    /// record them by name, this is true of every entry that is not shown.
     pub(crate) fn leaves_out(&self, name: &str, revision: Revision) -> bool {
         let may_be_left_out = self.left_out.is_cut() || self.left_out.first().iter().any(|entry| entry.name == name);
         may_be_left_out && !self.shows(name, revision)
     }
 
-    /// True if clients of `revision` are shown an entry of this own name.
+    /// True if clients of `revision` see an entry with this own name.
     pub(crate) fn shows(&self, name: &str, revision: Revision) -> bool {
         self.named(name).any(|entry| entry.valid_in.has(revision))
     }
@@ -305,7 +302,7 @@ impl List {
         self.web.iter().map(|(at, origin)| (*at, self.entries[*at].key.as_str(), origin.as_ref()))
     }
 
-    /// The entries of this own name.
+    /// The entries with this own name.
     fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a ListEntry> {
         let key = |at: usize| self.entries[at].key.as_str();
         let by_key = self.by_key.get_or_init(|| {
@@ -332,19 +329,18 @@ impl List {
         self.mirrored.get(name)
     }
 
-    /// True if the output schema of this tool is wrapped for clients whose structured output is an object; `None` if
-    /// there is no such tool.
+    /// True if this tool's output schema is wrapped for clients whose structured output is an object; `None` if there
+    /// is no such tool.
     pub(crate) fn wraps_output_of(&self, name: &str) -> Option<bool> {
         self.wrapped.contains(name).then_some(true).or_else(|| self.named(name).next().map(|_| false))
     }
 
-    /// Number of entries.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 }
 
-/// Two lists are equal if a client cannot distinguish them.
+/// Two lists are equal if clients cannot tell them apart.
 impl PartialEq for List {
     fn eq(&self, other: &Self) -> bool {
         let alike = |(one, other): (&ListEntry, &ListEntry)| one.raw == other.raw;

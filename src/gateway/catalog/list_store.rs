@@ -8,26 +8,24 @@ use crate::{
     support::Digest,
 };
 
-/// The place of a kept list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ListPlace {
-    /// The backend that it is of.
     pub backend: BackendId,
-    /// Digest of the server and of the rules for its tools, as configured. A changed section is another server.
+    /// Digest of the server and the rules for its tools, as configured. A changed section means another server.
     pub section: Digest,
-    /// The only user who is shown it; `None` if all are.
+    /// The only user who may see it; `None` if all may.
     pub user: Option<UserId>,
-    /// The capabilities that the server was told, as canonical text; empty: none.
+    /// The capabilities sent to the server, as canonical text; empty: none.
     pub capabilities: String,
-    /// The method that lists.
+    /// The list method.
     pub method: Method,
 }
 
-/// Keeps lists across restarts, best effort.
+/// Stores lists across restarts, best effort.
 pub trait ListStore: Send + Sync {
-    /// The list that was kept here last, unless it is too old.
+    /// The last list stored here, unless it is too old.
     fn load<'a>(&'a self, place: &'a ListPlace) -> BoxFuture<'a, Option<Payload>>;
 
-    /// Keeps the result of a list request in place of the one before; `None` forgets that one. Returns at once.
+    /// Replaces the stored list by this result of a list request; `None` deletes it. Returns at once.
     fn keep(&self, place: ListPlace, list: Option<Payload>);
 }

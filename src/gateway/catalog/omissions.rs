@@ -1,5 +1,4 @@
-//! The entries of one backend that clients are not shown: whether there are any, and which the log has named. Knows nothing
-//! of lists.
+//! The entries of one backend hidden from clients: whether there are any, and which were logged.
 
 use std::{
     collections::HashSet,
@@ -16,13 +15,12 @@ use crate::{
     model::BackendId,
 };
 
-/// Maximum number of entries of one backend that are logged by name; further ones are only counted.
+/// Maximum number of entries of one backend logged by name; further ones are only counted.
 const MAX_LOGGED: usize = 1_000;
 
-/// The omissions of one backend.
 #[derive(Debug, Default)]
 pub(super) struct Omissions {
-    /// True if any list left out a tool; otherwise the path of a call skips the rest.
+    /// True if any list left out a tool; otherwise calls skip the rest.
     tools: AtomicBool,
     logged: Mutex<HashSet<(ListKind, LeftOut)>>,
 }
@@ -33,7 +31,7 @@ impl Omissions {
         self.tools.load(Ordering::Relaxed)
     }
 
-    /// Notes what a list left out, and logs each entry once.
+    /// Records what a list left out, and logs each entry once.
     pub(super) fn note(&self, backend: &BackendId, kind: ListKind, left_out: &Omitted) {
         if left_out.count() == 0 {
             return;

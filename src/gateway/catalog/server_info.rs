@@ -1,4 +1,4 @@
-//! Server information of a backend: its `server/discover` result. Knows nothing of fetching.
+//! Server information of a backend: its `server/discover` result.
 
 use bytes::Bytes;
 
@@ -6,19 +6,17 @@ use serde_json::{Map, Value};
 
 use crate::mcp::{ListKind, Payload, json::Object, meta};
 
-/// A backend's own answer to `server/discover`.
+/// A backend's own `server/discover` result.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DiscoverInfo {
-    /// As it came.
     pub(crate) result: Payload,
     /// True if the server has the tasks extension of 2026-07-28.
     extension: bool,
-    /// Capabilities with change notifications; precomputed, since calls need them.
+    /// Capabilities with change notifications; precomputed because calls need them.
     changing: Vec<&'static str>,
 }
 
 impl DiscoverInfo {
-    /// Reads the answer.
     pub(crate) fn new(result: Payload) -> Self {
         let about = Self { result, extension: false, changing: Vec::new() };
         let extension = about.named_under("extensions").contains_key(meta::TASKS_EXTENSION);
@@ -27,12 +25,10 @@ impl DiscoverInfo {
         Self { extension, changing, ..about }
     }
 
-    /// True if the server declares this capability.
     pub(crate) fn has(&self, capability: &str) -> bool {
         self.capability(capability, |_| true)
     }
 
-    /// True if the server offers `resources.subscribe`.
     pub(crate) fn subscribes(&self) -> bool {
         self.flag("resources", "subscribe")
     }
@@ -42,7 +38,7 @@ impl DiscoverInfo {
         self.changing.contains(&capability)
     }
 
-    /// All capabilities with their settings; empty if they are no object.
+    /// All capabilities with their settings; empty if they are not an object.
     pub(crate) fn capabilities(&self) -> Map<String, Value> {
         let capabilities = self.result.member("capabilities");
         capabilities.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! A backend as the source of lists: fetches them by page to the end. Knows nothing of readers.
+//! Fetches the lists of one backend, page by page.
 
 use std::{
     sync::{
@@ -34,51 +34,50 @@ use crate::{
     support::{Account, Digest, MemoryBudget},
 };
 
-/// The longest that one fetch may take; a backend's start is within it.
+/// Maximum time of one fetch, including the backend's start.
 const FETCH_TIMEOUT: Duration = Duration::from_mins(5);
-/// The rest between two fetches of a list that went stale meanwhile.
+/// Pause before a list that went stale during its fetch is fetched again.
 const REST: Duration = Duration::from_millis(100);
 /// Factor for the lifetime of a list whose server declares change notifications.
 const TRUST: u32 = 10;
-/// The most pages of one list.
+/// Maximum number of pages of one list.
 const MAX_PAGES: usize = 1_000;
-/// The most bytes of one list.
+/// Maximum size of one list, in bytes.
 const MAX_BYTES: usize = 64 << 20;
-/// The most bytes of a list that is kept for a later process.
+/// Maximum size of a list stored for a later process, in bytes.
 const MAX_KEPT_BYTES: usize = 4 << 20;
 
 /// No tool of any list mirrors a parameter.
 pub(super) const NONE_MIRRORS: u8 = 1;
-/// A tool of some list does: from then on, the lists have to be asked.
+/// Some tool does, so calls have to consult the lists.
 const SOME_MIRROR: u8 = 2;
 
-/// A backend that is asked for its lists.
 pub(super) struct ListSource {
     pub(super) backend: BackendId,
     pub(super) server: Arc<dyn Server>,
     pub(super) settings: CatalogSettings,
-    /// The account of the server, which pays for its lists.
+    /// The server's account, which pays for its lists.
     pub(super) account: Account,
     /// False if the version of its last list mirrors no parameters in headers.
     pub(super) mirrors_params: AtomicBool,
-    /// What all lists of tools so far say of mirrored parameters: nothing, or one of those below.
+    /// Mirrored parameters in all tool lists so far: 0 before the first list, then `NONE_MIRRORS` or `SOME_MIRROR`.
     pub(super) mirroring: AtomicU8,
-    /// True if a call needs nothing that only the lists know: no parameter is mirrored, and no tool is left out.
+    /// True if calls need nothing from the lists: no parameter is mirrored, and no tool is left out.
     pub(super) has_plain_calls: Arc<AtomicBool>,
-    /// The entries that clients are not shown.
+    /// Entries hidden from clients.
     pub(super) omissions: Omissions,
     pub(super) facts: Arc<ServerFacts>,
-    /// Lists that users have alike, by what was written.
+    /// Lists shared by users who got equal ones, by their bytes.
     alike_lists: Alike<(ListKind, Digest), List>,
-    /// Server information that they have alike.
+    /// Server information shared in the same way.
     alike_infos: Alike<Digest, DiscoverInfo>,
     /// Last server information, perhaps from an earlier process of the gateway.
     last_server_info: RwLock<Option<Arc<DiscoverInfo>>>,
-    /// The place of its lists for a later process; `None` if they are not kept.
+    /// The place of lists stored for a later process; `None` if they are not stored.
     kept: Option<KeptUnder>,
 }
 
-/// The part of the place of kept lists that all lists of a server share.
+/// The part of the place shared by all stored lists of a server.
 struct KeptUnder {
     section: Digest,
     /// True if the server may list something else for each user.
@@ -88,23 +87,20 @@ struct KeptUnder {
 /// Settings of a catalog, and the channel of its changes.
 #[derive(Clone)]
 pub(crate) struct CatalogSettings {
-    /// The age at which a list is refreshed in the background.
+    /// Age at which a list is refreshed in the background.
     pub(crate) refresh: Duration,
     /// Maximum length of a merged name.
     pub(crate) longest_name: usize,
-    /// Takes the changes.
     pub(crate) changes: ListChanges,
-    /// Descriptions that were made of the backends' own.
+    /// Descriptions merged from the backends' own.
     pub(crate) descriptions: Arc<Descriptions>,
-    /// The observer of the backend's descriptions of itself.
+    /// The observer of the backend's server information.
     pub(crate) observer: Observer,
-    /// The memory budget of the process.
     pub(crate) budget: MemoryBudget,
     /// Lists of earlier processes; `None` if none are kept.
     pub(crate) list_store: Option<Arc<dyn ListStore>>,
-    /// Owns the fetches.
     pub(crate) tracker: TaskTracker,
-    /// Ends them.
+    /// Ends the fetches.
     pub(crate) cancel: CancellationToken,
 }
 
@@ -137,7 +133,7 @@ impl ListSource {
         }
     }
 
-    /// The places at which the list of this cache may be kept: the one that only its user is shown, and the one of all.
+    /// The places where the list of this cache may be stored: one for its user only, and one for all users.
     fn kept_places(&self, cache: &ListCache, kind: ListKind) -> [Option<ListPlace>; 2] {
         let Some(KeptUnder { section, tells_callers_apart }) = self.kept else { return [None, None] };
         let place = |user: Option<&UserId>| ListPlace {
@@ -149,14 +145,14 @@ impl ListSource {
         };
         let shared = || (!tells_callers_apart).then(|| place(None));
         match &cache.key.owner {
-            // made after a change: what was listed before will not do
+            // fetched after a change: earlier lists are outdated
             CacheOwner::Session(_) => [None, None],
             CacheOwner::User(user) => [Some(place(Some(user))), shared()],
             CacheOwner::Base => [None, shared()],
         }
     }
 
-    /// Shows the list of an earlier process until there is another.
+    /// Shows the list of an earlier process until there is a new one.
     async fn recall(&self, cache: &ListCache, kind: ListKind) {
         let Some(store) = &self.settings.list_store else { return };
         for place in self.kept_places(cache, kind).into_iter().flatten() {
@@ -173,7 +169,7 @@ impl ListSource {
         }
     }
 
-    /// Keeps a list for a later process: for all users where they are shown the same, else for its user.
+    /// Stores a list for a later process: for all users if they see the same, otherwise for its user.
     fn keep(&self, cache: &ListCache, kind: ListKind, list: &List) {
         let Some(store) = &self.settings.list_store else { return };
         let [own, shared] = self.kept_places(cache, kind);
@@ -181,7 +177,7 @@ impl ListSource {
         let page = list.as_page(kind);
         let page = (page.json().len() <= MAX_KEPT_BYTES).then_some(page);
         match (own, shared) {
-            // the gateway's own list says it for all
+            // the gateway's own list is stored for all users
             (Some(_), Some(_)) if is_shared => {}
             (Some(own), _) => store.keep(own, page),
             (None, Some(shared)) => store.keep(shared, page.filter(|_| is_shared)),
@@ -194,7 +190,7 @@ impl ListSource {
         self.last_server_info.read().clone()
     }
 
-    /// Server information; starts a fetch if it is due.
+    /// Server information; starts a fetch if one is due.
     pub(super) fn server_info(self: &Arc<Self>, cache: &Arc<ListCache>) -> Freshness<DiscoverInfo> {
         let freshness = cache.server_info.look(self.settings.refresh);
         if !(freshness.due && cache.server_info.begin()) {
@@ -204,7 +200,7 @@ impl ListSource {
         cache.server_info.look(self.settings.refresh)
     }
 
-    /// One of the lists; a fetch is started if it is due.
+    /// One of the lists; starts a fetch if one is due.
     pub(super) fn list(self: &Arc<Self>, cache: &Arc<ListCache>, kind: ListKind) -> Freshness<List> {
         let cached = cache.list(kind);
         let tells = cache.server_info.value().is_some_and(|info| info.tells_changes(kind.capability()));
@@ -218,7 +214,7 @@ impl ListSource {
         cached.look(refresh)
     }
 
-    /// Plans the fetch of a list whose reported changes were none.
+    /// Plans the fetch of a list whose last reported changes were false alarms.
     fn fetch_later(self: &Arc<Self>, cache: &Arc<ListCache>, kind: ListKind) {
         let Some(pause) = cache.list(kind).plan() else { return };
         let (source, cache) = (Arc::clone(self), Arc::clone(cache));
@@ -242,14 +238,14 @@ impl ListSource {
         self.has_plain_calls.store(plain, Ordering::Relaxed);
     }
 
-    /// Has the results of tools checked by the list that the gateway itself sees.
+    /// Has tool results checked against the list that the gateway itself sees.
     fn expect_outputs(&self, cache: &ListCache) {
         if let Some(list) = cache.list(ListKind::Tools).value() {
             self.facts.outputs.expect(list.entries.iter().map(|entry| (entry.key.as_str(), &entry.raw)));
         }
     }
 
-    /// The list that others hold already, if the same bytes were written; else this one.
+    /// The list already in use, if it was read from the same bytes; otherwise this one.
     fn shared_list(&self, kind: ListKind, list: List) -> Arc<List> {
         match list.written {
             Some(written) => self.alike_lists.shared((kind, written), list, |_, _| true),
@@ -257,17 +253,17 @@ impl ListSource {
         }
     }
 
-    /// The server information that others hold already, if it is the same; else this one.
+    /// The server information already in use, if it is the same; otherwise this one.
     fn shared_info(&self, result: Payload) -> Arc<DiscoverInfo> {
         self.alike_infos.shared(Digest::sha256(result.json()), DiscoverInfo::new(result), PartialEq::eq)
     }
 
-    /// The server information that is read from this cache now.
+    /// The server information currently served from this cache.
     fn shown_info(&self, cache: &ListCache) -> Option<Arc<DiscoverInfo>> {
         cache.server_info.value().or_else(|| self.last_server_info())
     }
 
-    /// Stores server information that the backend gave to the gateway.
+    /// Stores server information that the gateway itself got from the backend.
     fn note_server_info(&self, info: &Arc<DiscoverInfo>) {
         let mut known = self.last_server_info.write();
         if known.as_ref() != Some(info) {
@@ -277,7 +273,7 @@ impl ListSource {
     }
 }
 
-/// Fetches `server/discover` until it is not stale.
+/// Fetches `server/discover` until it is no longer stale.
 async fn fetch_server_info(source: Arc<ListSource>, cache: Arc<ListCache>) {
     loop {
         let params = Payload::absent(Revision::NEWEST_LEGACY);
@@ -302,7 +298,7 @@ async fn fetch_server_info(source: Arc<ListSource>, cache: Arc<ListCache>) {
     }
 }
 
-/// Fetches a list until it is not stale, and reports a change.
+/// Fetches a list until it is no longer stale, and reports a change.
 async fn fetch_list(source: Arc<ListSource>, cache: Arc<ListCache>, kind: ListKind) {
     let mut may_recall = cache.list(kind).is_first_fetch();
     loop {
@@ -317,7 +313,7 @@ async fn fetch_list(source: Arc<ListSource>, cache: Arc<ListCache>, kind: ListKi
             cache.server_info.look(Duration::MAX).failure.or_else(|| cache.list(kind).look(Duration::MAX).failure);
         note(&source, &kind.method(), asked.as_ref().err().filter(|_| known.is_none()));
         let has_failed = asked.is_err();
-        // before the change is reported, so that readers that follow it count
+        // before the change is reported, so that readers who follow it count
         let wanted = cache.take_wanted(kind);
         if let Ok(list) = &asked {
             source.omissions.note(&source.backend, kind, list.left_out());
@@ -380,7 +376,7 @@ async fn bounded<T>(
     outcome
 }
 
-/// Logs a new failure, unless the gateway is stopping, or the backend runs at another replica.
+/// Logs a new failure, unless the gateway is stopping or the backend runs at another replica.
 fn note(source: &ListSource, method: &Method, news: Option<&ErrorObject>) {
     if let Some(error) = news.filter(|error| !source.settings.cancel.is_cancelled() && !error.is_elsewhere()) {
         tracing::warn!(server = %source.backend, %method, %error, "a server could not be asked what it offers");
@@ -395,13 +391,13 @@ async fn whole(source: &Arc<ListSource>, cache: &Arc<ListCache>, kind: ListKind)
     let (mut pages, mut bytes, mut cursors) = (0, 0, FetchedCursors::default());
     let mut cursor: Option<String> = None;
     loop {
-        // some servers refuse a list without parameters
+        // some servers reject a list request without parameters
         let params = match &cursor {
             None => Payload::empty(Revision::NEWEST_LEGACY),
             Some(cursor) => Payload::of(Revision::NEWEST_LEGACY, &serde_json::json!({ "cursor": cursor })),
         };
         let page = match ask(source, cache, kind.method(), params).await {
-            // servers that have resources often have no templates
+            // servers with resources often have no templates
             Err(error) if error.code() == ErrorObject::METHOD_NOT_FOUND => {
                 return Ok(List::absent(EmptyList::refused(&error)));
             }
@@ -432,7 +428,7 @@ async fn whole(source: &Arc<ListSource>, cache: &Arc<ListCache>, kind: ListKind)
     Ok(list)
 }
 
-/// Server information, fetched first if it is only cached.
+/// Server information; fetched first if it is only stored.
 async fn known(source: &Arc<ListSource>, cache: &Arc<ListCache>) -> Result<Arc<DiscoverInfo>, ErrorObject> {
     let mut freshness = source.server_info(cache);
     if freshness.began.is_some() {

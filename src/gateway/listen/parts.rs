@@ -1,5 +1,5 @@
-//! The part of each backend in a listen: the lists that can change, the resources and tasks that are its own, and its events,
-//! for as long as the listen is open.
+//! Each backend's part of a listen: the lists that can change, its own resources and tasks, and its events, as long as
+//! the listen is open.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,19 +28,19 @@ use crate::{
     model::{BackendId, Target},
 };
 
-/// The first and the longest pause before a backend's listen that ended is opened again.
+/// The first and the longest pause before a backend's ended listen is reopened.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
 /// Endless events of one backend, with its name.
 pub(super) type BackendEvents = Pin<Box<dyn Stream<Item = (BackendId, Event)> + Send>>;
 
-/// The parts of a filter that need no request to the backends, and the owners of the others.
+/// The parts of a filter that need no request to the backends, and the owners of the other parts.
 pub(super) struct Prepared {
     pub(super) lists: BTreeSet<&'static str>,
     pub(super) resources: BTreeMap<BackendId, Vec<(String, String)>>,
 }
 
-/// Finds out which lists of a filter can change, and which backend each of its resources is of.
+/// Determines which lists of a filter can change, and which backend owns each resource.
 pub(super) async fn prepare(shared: Arc<GatewayState>, target: Target, call: Call, chosen: &Filter) -> Prepared {
     let (view, seen) = shared.backends.load().visible_at(&target, &call.context.caller);
     let context = &call.context;
@@ -95,8 +95,8 @@ pub(super) fn part(seen: &VisibleBackend, view: NameView, call: &Call) -> Call {
     Call { params: listen::for_tasks(&own), ..call.clone() }
 }
 
-/// The listen at one backend, reopened when it ends. If it names tasks or resources, the first notification is an
-/// acknowledgement, and no other follows.
+/// The listen at one backend, reopened when it ends. If it names tasks or resources, its first notification is an
+/// acknowledgement, and the only one.
 pub(super) fn follow(seen: VisibleBackend, view: NameView, call: Call) -> BackendEvents {
     Box::pin(async_stream::stream! {
         let rewriter = seen.rewriter();
@@ -127,8 +127,8 @@ pub(super) fn follow(seen: VisibleBackend, view: NameView, call: Call) -> Backen
     })
 }
 
-/// The listen at one backend for what MCP does not define, reopened if it ends after it was acknowledged: the acknowledgement, and
-/// notifications that MCP does not define. All others come on the listen that clients share.
+/// The listen at one backend for notifications outside of MCP, reopened if it ends after it was acknowledged. It
+/// carries the acknowledgement and these notifications. All others come on the listen that clients share.
 pub(super) fn follow_others(seen: VisibleBackend, call: Call) -> BackendEvents {
     Box::pin(async_stream::stream! {
         let (mut pause, mut is_due) = (PAUSE.0, true);
@@ -154,7 +154,7 @@ pub(super) fn follow_others(seen: VisibleBackend, call: Call) -> BackendEvents {
                 yield (seen.entry.id.clone(), listen::honouring([]));
             }
             if !is_acknowledged {
-                // the server has no such listen
+                // the server does not support such a listen
                 return;
             }
             if began.elapsed() > PAUSE.1 {

@@ -1,4 +1,4 @@
-//! A server that does what a function says of each message.
+//! A server controlled by a function that reacts to each message.
 
 use std::sync::{
     Arc,
@@ -16,22 +16,22 @@ use super::{
     outlet::{Outlet, Piece},
 };
 
-/// What such a server does.
+/// An action of such a server.
 pub(crate) enum Act {
-    /// Says a message, to which its `jsonrpc` is added.
+    /// Sends a message, adding its `jsonrpc`.
     Say(Value),
-    /// Writes what need be no message.
+    /// Writes bytes that need not be a message.
     Write(Piece),
-    /// Ends the session, and its connection.
+    /// Ends the session and its connection.
     End,
 }
 
-/// What the server does at a message.
+/// The actions for a message.
 type Acts = dyn Fn(&Value) -> Vec<Act> + Send + Sync;
-/// The judgement about a request over HTTP.
+/// The verdict on a request over HTTP.
 type Admits = dyn Fn(&Parts) -> Result<(), StatusCode> + Send + Sync;
 
-/// The server. What it keeps is the function's.
+/// The server. Any state belongs to the function.
 pub(crate) struct AnsweringServer {
     has_sessions: bool,
     acts: Arc<Acts>,
@@ -39,10 +39,10 @@ pub(crate) struct AnsweringServer {
     open: Arc<AtomicUsize>,
 }
 
-/// One of its sessions.
+/// A session of the server.
 struct Answering {
     acts: Arc<Acts>,
-    /// What it does at one message stays together.
+    /// Held during the actions for one message, so that they stay together.
     turn: tokio::sync::Mutex<()>,
     open: Arc<AtomicUsize>,
     end: CancellationToken,
@@ -51,7 +51,8 @@ struct Answering {
 // === impl AnsweringServer ===
 
 impl AnsweringServer {
-    /// A server that answers with the result of a request with this method and these parameters; `None` if it lacks the method.
+    /// A server that answers a request with the result that `answers` returns for its method and parameters; `None` if
+    /// it lacks the method.
     pub(crate) fn new(
         version: Revision,
         answers: impl Fn(&str, &Value) -> Option<Value> + Send + Sync + 'static,
@@ -68,18 +69,18 @@ impl AnsweringServer {
         })
     }
 
-    /// A server that does this at each message.
+    /// A server with these actions for each message.
     pub(crate) fn acting(version: Revision, acts: impl Fn(&Value) -> Vec<Act> + Send + Sync + 'static) -> Self {
         let has_sessions = version.era() == Era::Legacy;
         Self { has_sessions, acts: Arc::new(acts), admits: Box::new(|_| Ok(())), open: Arc::default() }
     }
 
-    /// The same, with a judgement about each request over HTTP.
+    /// The same, with a verdict on each HTTP request.
     pub(crate) fn admitting(self, admits: impl Fn(&Parts) -> Result<(), StatusCode> + Send + Sync + 'static) -> Self {
         Self { admits: Box::new(admits), ..self }
     }
 
-    /// The number of its open sessions, which changes.
+    /// The number of its open sessions; follows changes.
     pub(crate) fn open_sessions(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.open)
     }

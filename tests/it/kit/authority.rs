@@ -1,6 +1,6 @@
-//! An authorization server of a test: metadata, registration, authorization with PKCE, tokens, revocation, and as an OpenID
-//! provider ID tokens and keys. It keeps to the specifications, except where the test declares a difference, and records the
-//! requests it acts on. It knows no transport: [`ScriptedAuthority::serve`] is a function of the request.
+//! A test's authorization server: metadata, registration, authorization with PKCE, tokens, revocation and, as an OpenID
+//! provider, ID tokens and keys. It follows the specifications except where the test declares a difference, and records
+//! the requests that it acts on. It has no transport: [`ScriptedAuthority::serve`] is a function of the request.
 
 pub(crate) mod answers;
 mod asked;
@@ -20,7 +20,7 @@ use self::{answers::Answer, signing::SigningKey};
 
 pub(crate) use self::asked::Asked;
 
-/// The authorization server. Clones are the same server.
+/// The authorization server. Clones share one server.
 #[derive(Clone)]
 pub(crate) struct ScriptedAuthority(Arc<Inner>);
 
@@ -35,13 +35,13 @@ struct Inner {
 }
 
 enum Kind {
-    /// Metadata of RFC 8414.
+    /// RFC 8414 metadata.
     OAuth,
-    /// OpenID Connect Discovery, and ID tokens with times of this clock.
+    /// OpenID Connect Discovery, and ID tokens with times from this clock.
     OpenId(Arc<ManualClock>),
 }
 
-/// An endpoint of the authorization server, or of the server that it protects.
+/// An endpoint of the authorization server or of the server it protects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Endpoint {
     Metadata,
@@ -51,7 +51,7 @@ pub(crate) enum Endpoint {
     Revoke,
     Keys,
     UserInfo,
-    /// Metadata of the protected server (RFC 9728).
+    /// The protected server's metadata (RFC 9728).
     Resource,
     /// The protected server itself.
     Server,
@@ -59,40 +59,40 @@ pub(crate) enum Endpoint {
 
 /// Declared behaviour of the whole server.
 pub(crate) struct Script {
-    /// The last part of the URL of the metadata.
+    /// The last part of the metadata URL.
     pub(crate) well_known: &'static str,
     /// The account that logs in next.
     pub(crate) account: String,
-    /// True if a grant of an account comes with a refresh token.
+    /// True if grants of accounts come with a refresh token.
     pub(crate) issues_refresh_tokens: bool,
-    /// A refresh brings a new id token.
+    /// True if a refresh returns a new ID token.
     pub(crate) refreshes_id_token: bool,
     /// True if pages of other origins may read all answers (CORS).
     pub(crate) is_open_to_pages: bool,
     /// Claims of ID tokens about the person.
     pub(crate) person: Map<String, Value>,
-    /// Claims of ID tokens that differ; null removes one.
+    /// Changed claims of ID tokens; null removes one.
     pub(crate) claims: Value,
     pub(crate) user_info: Value,
-    /// Makes another ID token of the claims.
+    /// Makes a different ID token from the claims.
     pub(crate) forge: Option<fn(&Value, &SigningKey) -> String>,
     pub(crate) key: SigningKey,
 }
 
-/// An answer in place of the endpoint's own one, if there is one for this request.
+/// An answer that replaces the endpoint's own, if there is one for this request.
 type Instead = Arc<dyn Fn(&Asked) -> Option<Answer> + Send + Sync>;
 
 /// Declared behaviour of an endpoint.
 #[derive(Default)]
 struct Declared {
-    /// Members of good answers that differ; null removes one.
+    /// Changed members of good answers; null removes one.
     members: Map<String, Value>,
     instead: Option<Instead>,
-    /// Makes the good answers of a service of those of the specification.
+    /// Turns good answers into the form that a service uses.
     shape: Option<fn(Answer) -> Answer>,
 }
 
-/// Everything that the server has issued and that is still good.
+/// Everything issued by the server that is still valid.
 #[derive(Default)]
 struct Issued {
     /// The clients, with their secrets.
@@ -100,7 +100,7 @@ struct Issued {
     codes: HashMap<String, PendingCode>,
     access: HashMap<String, Access>,
     refresh: HashMap<String, Access>,
-    /// How many there have been of each kind.
+    /// Number of issued items of each kind.
     numbers: HashMap<&'static str, u32>,
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct Access {
     client: String,
 }
 
-/// An authorization code that was not redeemed.
+/// An authorization code that has not been redeemed.
 struct PendingCode {
     access: Access,
     redirect_uri: String,
@@ -120,12 +120,12 @@ struct PendingCode {
     nonce: Option<String>,
 }
 
-/// A request on which the server acted, or a call at the server that it protects.
+/// A request that the server acted on, or a call to the server it protects.
 #[derive(Debug)]
 pub(crate) struct Heard {
-    /// The request in short: `token refresh_token resource=mcp`.
+    /// A summary of the request: `token refresh_token resource=mcp`.
     pub(crate) line: String,
-    /// The `Authorization` header, or nothing.
+    /// The `Authorization` header; empty if it is absent.
     pub(crate) authorization: String,
     pub(crate) body: String,
 }
@@ -137,7 +137,6 @@ impl ScriptedAuthority {
         Self::new(issuer, Kind::OAuth)
     }
 
-    /// An OpenID provider.
     pub(crate) fn openid(issuer: &str, clock: Arc<ManualClock>) -> Self {
         Self::new(issuer, Kind::OpenId(clock))
     }
@@ -174,12 +173,11 @@ impl ScriptedAuthority {
         &self.0.issuer
     }
 
-    /// The part of a token that says by whom it was issued.
+    /// The part of a token that identifies its issuer.
     pub(crate) fn label(&self) -> String {
         self.0.issuer.split("//").last().unwrap().replace(':', ".")
     }
 
-    /// Answers a request.
     pub(crate) fn serve(&self, request: &Request<Bytes>) -> Answer {
         let Some(endpoint) = self.endpoint(request.uri().path()) else { return answers::status(StatusCode::NOT_FOUND) };
         if *request.method() != endpoint.method() {
@@ -207,23 +205,23 @@ impl ScriptedAuthority {
         self.0.script.lock()
     }
 
-    /// Has this account log in next.
+    /// Makes this account log in next.
     pub(crate) fn account(&self, name: &str) {
         name.clone_into(&mut self.script().account);
     }
 
-    /// Has good answers of an endpoint differ in these members; null removes one.
+    /// Changes these members of an endpoint's good answers; null removes one.
     pub(crate) fn differs(&self, endpoint: Endpoint, members: Value) {
         let Value::Object(members) = members else { panic!("no members: {members}") };
         self.0.declared.lock().entry(endpoint).or_default().members.extend(members);
     }
 
-    /// Has an endpoint give this answer to every client that it knows.
+    /// Makes an endpoint send this answer to every client that it knows.
     pub(crate) fn answers(&self, endpoint: Endpoint, answer: Answer) {
         self.answers_if(endpoint, move |_| Some(answer.clone()));
     }
 
-    /// Has an endpoint give another answer to some requests.
+    /// Makes an endpoint answer some requests differently.
     pub(crate) fn answers_if(
         &self,
         endpoint: Endpoint,
@@ -232,18 +230,18 @@ impl ScriptedAuthority {
         self.0.declared.lock().entry(endpoint).or_default().instead = Some(Arc::new(instead));
     }
 
-    /// Has good answers of an endpoint take another shape.
+    /// Makes an endpoint send good answers in another form.
     pub(crate) fn shapes(&self, endpoint: Endpoint, shape: fn(Answer) -> Answer) {
         self.0.declared.lock().entry(endpoint).or_default().shape = Some(shape);
     }
 
-    /// A good answer in the shape that was declared.
+    /// A good answer in the declared form.
     pub(crate) fn shaped(&self, endpoint: Endpoint, answer: Answer) -> Answer {
         let shape = self.0.declared.lock().get(&endpoint).and_then(|declared| declared.shape);
         shape.map_or(answer.clone(), |shape| shape(answer))
     }
 
-    /// Has an endpoint answer for itself again.
+    /// Lets an endpoint answer normally again.
     pub(crate) fn recovers(&self, endpoint: Endpoint) {
         self.0.declared.lock().entry(endpoint).or_default().instead = None;
     }
@@ -254,7 +252,7 @@ impl ScriptedAuthority {
         instead.and_then(|instead| instead(asked))
     }
 
-    /// A document with the members that were declared.
+    /// A document with the declared members.
     pub(crate) fn declared(&self, endpoint: Endpoint, document: Value) -> Value {
         match self.0.declared.lock().get(&endpoint) {
             Some(declared) => answers::changed(document, &declared.members),
@@ -262,45 +260,43 @@ impl ScriptedAuthority {
         }
     }
 
-    /// Knows this client, as if its operator had created it.
+    /// Adds this client, as if its operator had created it.
     pub(crate) fn knows_client(&self, id: &str, secret: &str) {
         self.0.issued.lock().clients.insert(id.to_owned(), Some(secret.to_owned()));
     }
 
-    /// Forgets all clients.
     pub(crate) fn forget_clients(&self) {
         self.0.issued.lock().clients.clear();
     }
 
-    /// Ends all access tokens; refresh tokens stay.
+    /// Ends all access tokens, but no refresh tokens.
     pub(crate) fn expire(&self) {
         self.0.issued.lock().access.clear();
     }
 
-    /// Ends all tokens of everybody.
+    /// Ends all tokens.
     pub(crate) fn forget(&self) {
         let mut issued = self.0.issued.lock();
         issued.access.clear();
         issued.refresh.clear();
     }
 
-    /// The rights of an access token that is good.
+    /// The rights of a valid access token.
     pub(crate) fn access(&self, token: &str) -> Option<Access> {
         self.0.issued.lock().access.get(token).cloned()
     }
 
-    /// A live access token of an account.
+    /// A valid access token of an account.
     pub(crate) fn token_of(&self, account: &str) -> Option<String> {
         let issued = self.0.issued.lock();
         issued.access.iter().find(|(_, access)| access.account == account).map(|(token, _)| token.clone())
     }
 
-    /// True if a refresh token of this account is good.
+    /// True if a refresh token of this account is valid.
     pub(crate) fn knows(&self, account: &str) -> bool {
         self.0.issued.lock().refresh.values().any(|access| access.account == account)
     }
 
-    /// Records a request.
     pub(crate) fn record(&self, line: String, asked: &Asked) {
         let heard = Heard { line, authorization: asked.authorization().to_owned(), body: asked.body.clone() };
         self.0.heard.lock().push(heard);
@@ -317,7 +313,7 @@ impl ScriptedAuthority {
         self.take_heard().into_iter().map(|heard| heard.line).collect()
     }
 
-    /// Waits for a further entry of the record.
+    /// Waits for another entry in the record.
     pub(crate) async fn arrived(&self) {
         self.0.arrived.notified().await;
     }

@@ -1,5 +1,4 @@
-//! The transports of scripted servers: each carries messages between a client and what acts on them. Knows nothing of what the
-//! messages mean.
+//! The transports of scripted servers: each carries messages between a client and an [`Actor`].
 
 mod events;
 mod lines;
@@ -27,67 +26,68 @@ use super::{outlet::Outlet, relay};
 
 pub(crate) use super::relay::{Process, Program};
 
-/// A server, whatever carries its messages.
+/// A server, independent of its transport.
 pub(crate) trait Actor: Send + Sync + 'static {
-    /// Meets a client; `aside` takes what belongs to no request.
+    /// Begins a session with a client; `aside` takes messages that belong to no request.
     fn open(&self, aside: Outlet) -> Arc<dyn Session>;
 
-    /// Meets a client of its program, in this process.
+    /// Begins a session with a client of its program, run by this process.
     fn open_program(&self, process: Process, aside: Outlet) -> Arc<dyn Session> {
         let _ = process;
         self.open(aside)
     }
 
-    /// True if clients over Streamable HTTP have sessions: else all of them meet the same one.
+    /// True if clients over Streamable HTTP have sessions; otherwise they all share one.
     fn has_sessions(&self) -> bool;
 
-    /// True if an answer over Streamable HTTP is a stream even if it is alone.
+    /// True if even a single answer over Streamable HTTP is a stream.
     fn streams_always(&self) -> bool {
         self.has_sessions()
     }
 
-    /// Judges a request over HTTP before it is read; refuses it with a status.
+    /// Checks an HTTP request before it is read; refuses it with a status.
     fn admit(&self, _: &Parts) -> Result<(), StatusCode> {
         Ok(())
     }
 
-    /// How its program behaves on stdio.
+    /// Behaviour of its program on stdio.
     fn program(&self) -> Program {
         Program::default()
     }
 }
 
-/// A server toward one client.
+/// A session of a server with one client.
 pub(crate) trait Session: Send + Sync + 'static {
-    /// Takes a message; what is to happen before the next one happens at once. The future ends with the last of what follows.
+    /// Takes a message. Effects that must precede the next message happen at once; the future ends with the last of the
+    /// others.
     fn take(self: Arc<Self>, received: Received, outlet: Outlet) -> BoxFuture<'static, ()>;
 
-    /// Sees a line of a channel as it came, before the message in it is taken.
+    /// Sees the raw line of a channel, before its message is taken.
     fn read(&self, line: &[u8]) {
         let _ = line;
     }
 
-    /// Says that a request over HTTP has a verb that this server lacks.
+    /// Reports an HTTP request with a verb that this server lacks.
     fn misused(&self, verb: &str);
 
-    /// Says that the client has ended it, or its connection.
+    /// Reports that the client has ended the session or its connection.
     fn closed(&self) {}
 
-    /// True if it reads nothing more.
+    /// True if it has stopped reading.
     fn is_deaf(&self) -> bool {
         false
     }
 
-    /// Cancelled with the session, by either side.
+    /// Cancelled at the end of the session, by either side.
     fn end(&self) -> &CancellationToken;
 }
 
 /// A message to a server.
 pub(crate) struct Received {
     pub(crate) message: Value,
-    /// The headers of its request over HTTP.
+    /// The headers of its HTTP request.
     pub(crate) headers: Option<HeaderMap>,
-    /// Cancelled if the client closes that request before its end.
+    /// Cancelled if the client closes that request early.
     pub(crate) gone: CancellationToken,
 }
 
@@ -107,13 +107,13 @@ pub(crate) struct Hosted {
     tasks: Tasks,
 }
 
-/// A server over Streamable HTTP at a port of somebody else, who hands its requests on.
+/// A server over Streamable HTTP behind another server's port, which passes requests on to it.
 pub(crate) struct Mounted {
     router: Router,
     tasks: Tasks,
 }
 
-/// The way to a server.
+/// The address of a server.
 enum Place {
     Program { program: StdioSpec, _folder: TempDir },
     Socket { path: PathBuf, _folder: TempDir },
@@ -128,7 +128,7 @@ struct Tasks(Arc<Mutex<JoinSet<()>>>);
 // === impl Carrier ===
 
 impl Carrier {
-    /// The carrier that the matrix and its configuration call so.
+    /// The carrier with this name in the matrix and its configuration.
     pub(crate) fn named(name: &str) -> Self {
         match name {
             "stdio" => Self::Stdio,
@@ -144,7 +144,7 @@ impl Carrier {
 // === impl Hosted ===
 
 impl Hosted {
-    /// Listens. Needs the runtime of the test.
+    /// Starts listening. Needs the test's runtime.
     pub(crate) fn start(carrier: Carrier, actor: Arc<dyn Actor>) -> Self {
         let tasks = Tasks::default();
         let place = match carrier {
@@ -183,7 +183,7 @@ impl Hosted {
         Self { place, tasks }
     }
 
-    /// The transport toward it.
+    /// The transport to it.
     pub(crate) fn transport(&self) -> TransportSpec {
         match &self.place {
             Place::Program { program, .. } => TransportSpec::Stdio(program.clone()),
@@ -269,8 +269,8 @@ fn listener() -> (TcpListener, SocketAddr) {
     (TcpListener::from_std(listener).unwrap(), address)
 }
 
-/// Hears a client on a channel and speaks to it until one of both sides, or the session, ends. What was said before that end
-/// comes first.
+/// Exchanges messages with a client on a channel until either side or the session ends. Messages sent before that end
+/// are delivered first.
 async fn converse(session: &Arc<dyn Session>, hear: impl Future<Output = ()>, say: impl Future<Output = ()>) {
     tokio::select! {
         biased;
@@ -282,7 +282,7 @@ async fn converse(session: &Arc<dyn Session>, hear: impl Future<Output = ()>, sa
     session.closed();
 }
 
-/// Gives a line of a channel to the session; waits for ever if it reads nothing more, from this line on or after it.
+/// Passes a line of a channel to the session; waits forever once the session has stopped reading.
 async fn deliver(session: &Arc<dyn Session>, line: &[u8], (outlet, tasks): (&Outlet, &Tasks)) {
     heard(session).await;
     session.read(line);

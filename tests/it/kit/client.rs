@@ -1,4 +1,4 @@
-//! A client of any version over Streamable HTTP, with a person's key. It asks, and looks at answers alone.
+//! A client of any version over Streamable HTTP, with a person's key. It makes requests and looks only at the answers.
 
 use lockkeeper::mcp::Revision;
 use serde_json::{Value, json};
@@ -34,8 +34,8 @@ impl Person {
 }
 
 impl Client {
-    /// The answer to a request: its result, or its error under `error`. A client of 2025-11-25 or older opens a
-    /// session first.
+    /// The answer to a request: its result, or its error under `error`. A client of 2025-11-25 or older opens a session
+    /// first.
     pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Value {
         let answer = self.post(method, params).await;
         if answer["result"].is_object() { answer["result"].clone() } else { answer }
@@ -54,14 +54,14 @@ impl Client {
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Those of one server.
+    /// The names of one server's tools.
     pub(crate) async fn tools_of(&mut self, server: &str) -> Vec<String> {
         let mut tools = self.tools().await;
         tools.retain(|tool| tool.starts_with(&format!("{server}__")));
         tools
     }
 
-    /// Every answer is 200 or 202: what a server refuses is never the gateway's refusal (N-117).
+    /// Every answer is 200 or 202: a server's refusal is never the gateway's refusal (N-117).
     async fn post(&mut self, method: &str, params: Value) -> Value {
         if self.connection.is_none() {
             self.connection = Some(PlayerConnection::open(self.card.clone()).await.unwrap().0);

@@ -1,4 +1,4 @@
-//! A gateway of a test: the whole application in this process, on real sockets, with a real database; and its operator's
+//! A test's gateway: the whole application in this process, on real sockets, with a real database; and its operator's
 //! commands.
 
 use std::{
@@ -41,7 +41,7 @@ pub(crate) struct Program {
 // === impl Gateway ===
 
 impl Gateway {
-    /// The gateway whose configuration file and whose data are in this folder.
+    /// The gateway with its configuration file and data in this folder.
     pub(crate) async fn start(folder: &Path) -> Self {
         Self::of(configuration((folder, folder), &environment(), CommandLineOptions::default())).await
     }
@@ -59,7 +59,7 @@ impl Gateway {
         Self { url, first_key, stop, served }
     }
 
-    /// Tells it to stop.
+    /// Signals it to stop.
     pub(crate) fn signal(&self) {
         self.stop.cancel();
     }
@@ -80,14 +80,14 @@ impl Program {
         Self::start_with(folder, &[], Stdio::null())
     }
 
-    /// The same with these options, and this reader of its log.
+    /// The same with these options and this reader of its log.
     pub(crate) fn start_with(folder: &Path, options: &[&str], log: Stdio) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
         command.args(["serve", "--data-dir", "data"]).args(options).current_dir(folder).stderr(log);
         Self::run(command)
     }
 
-    /// Runs a command that serves, on a port of its own.
+    /// Runs a command that serves, on its own port.
     pub(crate) fn run(mut command: Command) -> Self {
         let mut child = command.args(["--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
@@ -122,8 +122,8 @@ impl Drop for Program {
     }
 }
 
-/// The configuration in the first folder, of a gateway with its data in the second, on a port of its own if no other one is
-/// `given`.
+/// The configuration in the first folder, for a gateway with its data in the second. Its port is its own unless another
+/// is `given`.
 pub(crate) fn configuration(
     (folder, data): (&Path, &Path),
     variables: &[(&'static str, String)],
@@ -135,13 +135,13 @@ pub(crate) fn configuration(
     config::load(&given, &environment, folder).unwrap()
 }
 
-/// The variables of a gateway.
+/// The environment variables of a gateway.
 #[expect(clippy::disallowed_methods, reason = "the test stands for `main` here")]
 pub(crate) fn environment() -> Vec<(&'static str, String)> {
     vec![("PATH", std::env::var("PATH").unwrap_or_default()), ("HOME", "/tmp".to_owned())]
 }
 
-/// A key with these options, created as an operator does. The gateway on `data` must have run once.
+/// A key with these options, created the way an operator does. The gateway on `data` must have run once.
 pub(crate) fn make_key(data: &Path, options: &[&str], variables: &[(&'static str, String)]) -> String {
     let mut create = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
     create.args(["keys", "create", "test"]).args(options).args(["--json", "--data-dir"]).arg(data);
@@ -150,7 +150,7 @@ pub(crate) fn make_key(data: &Path, options: &[&str], variables: &[(&'static str
     made["secret"].as_str().or_else(|| made["key"].as_str()).unwrap().to_owned()
 }
 
-/// Runs a command of the operator; returns what it prints.
+/// Runs an operator command; returns its output.
 pub(crate) fn run(data: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
     let output = command.args(arguments).arg("--data-dir").arg(data).output().unwrap();

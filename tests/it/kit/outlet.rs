@@ -1,4 +1,4 @@
-//! What a server writes: to a channel, or as the answer to one request over HTTP.
+//! A server's output: to a channel, or as the answer to one HTTP request.
 
 use std::io;
 
@@ -9,31 +9,31 @@ use serde_json::{Serializer, Value, ser::Formatter};
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
 
-/// Pieces that may wait for their reader.
+/// Maximum number of pieces waiting for their reader.
 const CAPACITY: usize = 256;
 
-/// Where a server writes.
+/// The writing end.
 #[derive(Debug, Clone)]
 pub(crate) struct Outlet(mpsc::Sender<Piece>);
 
-/// What was written there.
+/// The written pieces.
 pub(crate) type Pieces = mpsc::Receiver<Piece>;
 
 #[derive(Debug)]
 pub(crate) enum Piece {
     /// A whole line, or several that belong together.
     Line(Bytes),
-    /// The last line for a request, with the status that it has if it is alone.
+    /// The last line for a request, with its status if it is the only one.
     Answer(Bytes, StatusCode),
-    /// Bytes of a line that has no end yet.
+    /// Bytes of an unfinished line.
     Part(Bytes),
-    /// Bytes as they are, on a channel of lines or events.
+    /// Raw bytes on a channel of lines or events.
     Raw(Bytes),
-    /// A frame of a WebSocket that is no text.
+    /// A WebSocket frame other than text.
     Frame(Message),
 }
 
-/// The form in which many servers write: with blanks, and nothing but ASCII.
+/// The formatting that many servers use: with spaces, and only ASCII.
 struct Spaced;
 
 // === impl Outlet ===
@@ -44,17 +44,17 @@ impl Outlet {
         (Self(sender), pieces)
     }
 
-    /// Writes a message without its `jsonrpc`.
+    /// Writes a message, adding its `jsonrpc`.
     pub(crate) async fn message(&self, message: Value) {
         self.write(Piece::Line(text(message))).await;
     }
 
-    /// Writes a message unless others wait already.
+    /// Writes a message unless others are waiting.
     pub(crate) fn message_now(&self, message: Value) {
         let _ = self.0.try_send(Piece::Line(text(message)));
     }
 
-    /// Writes lines at once, unless too many wait already; false if the client is gone.
+    /// Writes lines at once, unless too many are waiting; false if the client is gone.
     pub(crate) fn lines_now(&self, lines: String) -> bool {
         self.0.try_send(Piece::Line(lines.into())).is_ok()
     }
@@ -74,7 +74,7 @@ impl Outlet {
         self.write(Piece::Answer(text(message), status)).await;
     }
 
-    /// A client that is gone gets nothing: false then.
+    /// Writes a piece; false if the client is gone.
     pub(crate) async fn write(&self, piece: Piece) -> bool {
         self.0.send(piece).await.is_ok()
     }
@@ -83,7 +83,7 @@ impl Outlet {
 // === impl Piece ===
 
 impl Piece {
-    /// The bytes, and whether a line ends with them.
+    /// The bytes, and true if they end a line.
     pub(crate) fn into_bytes(self) -> (Bytes, bool) {
         match self {
             Self::Line(bytes) | Self::Answer(bytes, _) => (bytes, true),
@@ -119,7 +119,7 @@ impl Formatter for Spaced {
     }
 }
 
-/// A value with blanks, and nothing but ASCII.
+/// The value with spaces, and only ASCII.
 pub(crate) fn spaced(value: &Value) -> String {
     let mut bytes = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut bytes, Spaced)).unwrap();

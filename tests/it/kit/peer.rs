@@ -1,6 +1,6 @@
-//! A server over plain HTTP that answers as its script says: with a response, or with bytes that may be none. Whatever the script
-//! leaves out is answered like a plain MCP server with sessions does. At its end, all messages that it got are validated against
-//! the official schema of their version.
+//! A server over plain HTTP that answers as its script says: with a response, or with bytes that need not be one.
+//! Anything that the script leaves out is answered as by a plain MCP server with sessions. At its end, all messages
+//! that it received are validated against the official schema of their version.
 
 mod connection;
 
@@ -34,7 +34,7 @@ use crate::support::strict;
 
 pub(crate) use self::connection::{Body, Response, Step};
 
-/// Ends a hang.
+/// Limit that ends a hang.
 const SOON: Duration = Duration::from_mins(1);
 /// The credentials that [`Peer::http`] configures.
 pub(crate) const CONFIGURED: &str = "Bearer configured";
@@ -46,14 +46,14 @@ pub(crate) struct Peer {
     _served: JoinSet<()>,
 }
 
-/// One request that the server got.
+/// A request that the server received.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub(crate) verb: Verb,
     pub(crate) headers: HeaderMap,
-    /// The message; null if there is none, or no parser for it.
+    /// The message; null if there is none, or it does not parse.
     pub(crate) body: Value,
-    /// The same as it came.
+    /// The raw body.
     pub(crate) text: Bytes,
 }
 
@@ -61,7 +61,7 @@ type Script = Box<dyn Fn(&Seen) -> Option<Answer> + Send + Sync>;
 
 enum Answer {
     Response(Response),
-    /// What is written in place of a response.
+    /// Bytes written in place of a response.
     Raw(Vec<Step>),
 }
 
@@ -82,7 +82,7 @@ impl Peer {
         peer
     }
 
-    /// Like [`Peer::start`], but answers no GET request before [`Peer::answer_streams`].
+    /// Like [`Peer::start`], but answers GET requests only after [`Peer::answer_streams`].
     pub(crate) async fn start_without_streams(
         script: impl Fn(&Seen) -> Option<Response> + Send + Sync + 'static,
     ) -> Self {
@@ -122,7 +122,7 @@ impl Peer {
         format!("http://{}/mcp", self.address)
     }
 
-    /// The way to it, with credentials.
+    /// Its transport, with credentials.
     pub(crate) fn http(&self) -> HttpSpec {
         let headers = BTreeMap::from([("Authorization".to_owned(), Secret::new(CONFIGURED))]);
         HttpSpec { headers, ..HttpSpec::new(self.url().parse().unwrap()) }
@@ -138,12 +138,12 @@ impl Peer {
         self.inner.seen.borrow().clone()
     }
 
-    /// The requests of this JSON-RPC method.
+    /// The requests with this JSON-RPC method.
     pub(crate) fn seen_of(&self, method: &str) -> Vec<Seen> {
         self.inner.seen.borrow().iter().filter(|seen| seen.method() == method).cloned().collect()
     }
 
-    /// The first request of this JSON-RPC method, once it comes.
+    /// The first request with this JSON-RPC method, once it arrives.
     pub(crate) async fn saw(&self, method: &str) -> Seen {
         let find = |all: &Vec<Seen>| all.iter().find(|seen| seen.method() == method).cloned();
         let mut seen = self.inner.seen.subscribe();
@@ -238,7 +238,7 @@ pub(crate) fn reply(message: &Value) -> Response {
     json_of(message.to_string())
 }
 
-/// A response of this text, which need be no JSON.
+/// A response with this text, which need not be JSON.
 pub(crate) fn json_of(text: String) -> Response {
     typed("application/json; charset=utf-8", Body::from(text))
 }
@@ -257,7 +257,7 @@ pub(crate) fn open_events(text: String) -> Response {
     streamed(stream::iter([text]).chain(stream::pending()))
 }
 
-/// A stream of events as they come.
+/// A stream of events as they arrive.
 pub(crate) fn streamed(events: impl Stream<Item = String> + Send + 'static) -> Response {
     typed("text/event-stream", Body::from_stream(events.map(Ok)))
 }

@@ -1,4 +1,5 @@
-//! A person in a browser with a cookie: logs in with a key, visits pages, presses buttons, connects accounts and apps.
+//! A person in a browser with a cookie: logs in with a key, visits pages, presses buttons, and connects accounts and
+//! apps.
 
 use reqwest::{Response, StatusCode, header, redirect::Policy};
 use serde_json::{Value, json};
@@ -23,7 +24,7 @@ pub(crate) struct Shown {
     pub(crate) body: String,
 }
 
-/// A grant of a person to an app, as the app has it.
+/// A person's grant to an app, on the app's side.
 pub(crate) struct ConnectedApp {
     pub(crate) name: String,
     pub(crate) client: String,
@@ -34,13 +35,13 @@ pub(crate) struct ConnectedApp {
 // === impl Person ===
 
 impl Person {
-    /// A person with this key who is not logged in.
+    /// A person with this key who is not logged in yet.
     pub(crate) fn new(gateway: &str, key: &str) -> Self {
         let http = reqwest::Client::builder().no_proxy().redirect(Policy::none()).build().unwrap();
         Self { gateway: gateway.to_owned(), key: key.to_owned(), http, cookie: None }
     }
 
-    /// The same person at a gateway that was started again.
+    /// The same person at a restarted gateway.
     pub(crate) fn at(self, gateway: &str) -> Self {
         Self { gateway: gateway.to_owned(), ..self }
     }
@@ -70,7 +71,7 @@ impl Person {
         assert_eq!(seen.status, StatusCode::SEE_OTHER, "{}", seen.body);
     }
 
-    /// Requests a page of the gateway, or another one without the cookie.
+    /// Requests a page: of the gateway, or another one without the cookie.
     pub(crate) async fn get(&mut self, address: &str) -> Shown {
         let url = self.absolute(address);
         let mut request = self.http.get(&url);
@@ -90,7 +91,6 @@ impl Person {
         self.post(action, &fields).await
     }
 
-    /// Sends a form.
     pub(crate) async fn post(&mut self, path: &str, fields: &[(&str, &str)]) -> Shown {
         let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
         let mut request = self.http.post(self.absolute(path)).body(form);
@@ -138,7 +138,7 @@ impl Person {
         registered["client_id"].as_str().unwrap().to_owned()
     }
 
-    /// Consents to a registered app, which gets its tokens.
+    /// Consents to a registered app, which then gets its tokens.
     pub(crate) async fn let_in(&mut self, name: &str, client: String, path: &str) -> ConnectedApp {
         let resource = self.absolute(path);
         let query = form_urlencoded::Serializer::new(String::new())
@@ -193,7 +193,7 @@ impl Shown {
         Some(rest.split_once('"')?.0.replace("&#38;", "&").replace("&amp;", "&"))
     }
 
-    /// The part of the page that is the form with this text in it.
+    /// The form with this text in it.
     pub(crate) fn form_with(&self, text: &str) -> Self {
         let (before, _) = self.body.split_once(text).unwrap_or_else(|| panic!("{}", self.body));
         let form = before.rsplit_once("<form").unwrap().1.to_owned();

@@ -1,7 +1,7 @@
-//! The player of a client, in any version over any binding. Its [`connection`] sends prescribed messages. A [`Player`] converses
-//! on one and is strict: it checks every message on every stream, and none may be left over. A message that a client must
-//! never get ends the test: one that breaks a promise of the binding, an answer that nobody asked for, a repeated server request,
-//! a message that violates the schema of its version.
+//! The player of a client, in any version over any binding. Its [`connection`] sends given messages. A [`Player`] holds
+//! a conversation on one and is strict: it checks every message on every stream, and none may be left over. A message
+//! that a client must never receive ends the test: a broken promise of the binding, an answer without a request, a
+//! repeated server request, a message that violates the schema of its version.
 
 mod channel;
 mod connection;
@@ -66,7 +66,7 @@ impl Player {
         player
     }
 
-    /// Opens a session without a standalone stream, if its binding allows that.
+    /// Opens a session without a standalone stream, if its binding allows it.
     async fn quiet(door: Door, pair: Pair, capabilities: Value) -> Self {
         let info = json!({ "name": "matrix", "version": "1" });
         let card = Card { door, binding: pair.binding, version: pair.client, info, capabilities };
@@ -107,14 +107,13 @@ impl Player {
         self.pair.client.era() == Era::Modern
     }
 
-    /// Ends the session.
     pub(crate) async fn close(self) {
         let what = format!("{self:?}: the end of the session");
         let ended = in_time(&what, self.connection.close()).await;
         assert!(ended.is_none_or(|status| status == StatusCode::NO_CONTENT), "{what}: {ended:?}");
     }
 
-    /// Posts a message; messages on its exchange go into the inbox.
+    /// Posts a message; messages on its exchange go to the inbox.
     pub(crate) async fn post(&mut self, message: &Value) {
         self.expect_answers(message);
         let what = format!("{self:?}: the response to {message}");
@@ -144,7 +143,6 @@ impl Player {
         id
     }
 
-    /// An unused id.
     pub(crate) fn next_id(&mut self) -> Value {
         self.last += 1;
         json!(self.last)
@@ -164,7 +162,6 @@ impl Player {
         self.answer(&id).await
     }
 
-    /// Starts a scripted call.
     pub(crate) async fn script(&mut self, steps: Value) -> Value {
         self.send("tools/call", script(&steps)).await
     }
@@ -197,7 +194,6 @@ impl Player {
         self.find(method, |message| message["method"] == method).await
     }
 
-    /// Answers a server request.
     pub(crate) async fn reply(&mut self, question: &Value, answer: Value) {
         if self.is_stateless() {
             return self.reply_alone(question, answer);
@@ -237,7 +233,7 @@ impl Player {
         }
     }
 
-    /// True for progress that reports a wait for the client. Progress under one token must rise.
+    /// True for progress that reports a wait for the client. Progress under one token must increase.
     fn is_a_wait(&mut self, told: &Value) -> bool {
         let (token, now) = (told["progressToken"].to_string(), told["progress"].as_f64().unwrap());
         let last = self.progress.insert(token, now);
@@ -258,7 +254,7 @@ impl Player {
         self.kept.retain(|(_, message)| message["method"] != method);
     }
 
-    /// Asserts that no unexpected message came, except for a change of prompts: a connection that starts to listen
+    /// Asserts that no unexpected message came, except for a change of prompts: a connection that starts listening
     /// within a minute of a change is notified.
     pub(crate) fn has_nothing_but_changes(&mut self) {
         self.pass_over("notifications/prompts/list_changed");
@@ -278,7 +274,7 @@ impl Player {
         assert!(self.kept.is_empty(), "{self:?} at {}: left over: {:?}", self.connection.card.door.path, self.kept);
     }
 
-    /// Checks a message against everything that a client must never get.
+    /// Checks a message against everything that a client must never receive.
     fn checked(&mut self, arrived: Arrived) -> (Origin, Value) {
         let Arrived { on, message, .. } = arrived;
         let (id, method) = (&message["id"], message["method"].as_str());
@@ -309,7 +305,7 @@ pub(crate) fn capabilities(client: Revision) -> Value {
     if client.era() == Era::Modern {
         return json!({ "sampling": {}, "roots": {}, "elicitation": { "form": {}, "url": {} } });
     }
-    // older versions do not know the capability `tasks`: there it means nothing
+    // older versions do not define the capability `tasks`, so it has no effect there
     let tasks = json!({ "requests": { "sampling": { "createMessage": {} } } });
     let mut capabilities = json!({ "sampling": {}, "roots": { "listChanged": true }, "tasks": tasks });
     if client >= Revision::V2025_06_18 {

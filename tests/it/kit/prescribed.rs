@@ -1,5 +1,5 @@
-//! A server whose answers are prescribed for each request. Everything it gets is the test's to see, and what has no prescribed
-//! answer is the test's to answer.
+//! A server with a prescribed answer for each request. The test sees everything that it receives, and answers
+//! everything else itself.
 
 use std::sync::Arc;
 
@@ -23,17 +23,16 @@ const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// A server's answer to a message.
 #[derive(Debug)]
 pub(crate) enum Said {
-    /// The response, over HTTP with this status.
+    /// The response, with this status over HTTP.
     Answer(u16, String),
     /// An event that opens a stream.
     Opens(String),
-    /// The connection ends.
     Ends,
-    /// Left to the test.
+    /// The test answers.
     Nothing,
 }
 
-/// Something that a server got.
+/// Something received by the server.
 #[derive(Debug)]
 pub(crate) enum Came {
     Message(Heard),
@@ -41,44 +40,43 @@ pub(crate) enum Came {
     Closed,
 }
 
-/// A message of the gateway's.
+/// A message from the gateway.
 #[derive(Debug)]
 pub(crate) struct Heard {
     pub(crate) message: Value,
-    /// None on channels.
+    /// `None` on channels.
     pub(crate) headers: Option<HeaderMap>,
-    /// To the exchange on which it came: a line for each message, written at once.
+    /// Output to the exchange that it came on: a line for each message, written at once.
     here: Outlet,
-    /// Outside of any exchange.
+    /// Output outside of any exchange.
     aside: Aside,
 }
 
-/// Where a server says what belongs to no exchange.
+/// Output for messages that belong to no exchange.
 #[derive(Debug, Clone)]
 enum Aside {
     /// The standalone stream of a session, or the channel.
     Session(Outlet),
     /// The listens that are open (2026-07-28).
     Listens(Listens),
-    /// A server without sessions has no stream that is nobody's.
+    /// Nowhere: without sessions, every stream belongs to a request.
     Nowhere,
 }
 
 /// The listens at one server: the id of each, and its stream.
 type Listens = Arc<Mutex<Vec<(Value, Outlet)>>>;
 
-/// How a server and its clients keep together.
+/// How a server keeps track of its clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keeping {
     /// Sessions, on a channel or with an id over HTTP.
     Sessions,
-    /// Before 2026-07-28, over HTTP without an id.
+    /// Nothing: before 2026-07-28, over HTTP without an id.
     Nothing,
-    /// Listens (2026-07-28).
     Listens,
 }
 
-/// The server. What it keeps is the function's.
+/// The server. Any state belongs to the function.
 #[derive(Clone)]
 pub(crate) struct PrescribedServer {
     keeping: Keeping,
@@ -87,7 +85,7 @@ pub(crate) struct PrescribedServer {
     listens: Listens,
 }
 
-/// One of its sessions, or connections.
+/// A session or connection of the server.
 struct Prescribed {
     server: PrescribedServer,
     aside: Aside,
@@ -97,7 +95,7 @@ struct Prescribed {
 // === impl PrescribedServer ===
 
 impl PrescribedServer {
-    /// A server with these answers, and all that comes to it.
+    /// A server with these answers, and everything that it receives.
     pub(crate) fn new(
         keeping: Keeping,
         answers: impl Fn(&Value) -> Said + Send + Sync + 'static,
@@ -106,7 +104,7 @@ impl PrescribedServer {
         (Self { keeping, answers: Arc::new(answers), came: sender, listens: Listens::default() }, came)
     }
 
-    /// Tells the test, and gives what is prescribed.
+    /// Forwards the message to the test, and returns the prescribed answer.
     fn hear(&self, heard: Heard) -> Said {
         let Heard { message, here, .. } = &heard;
         let said = (self.answers)(message);
@@ -186,12 +184,12 @@ impl Session for Prescribed {
 // === impl Heard ===
 
 impl Heard {
-    /// Says something on the exchange.
+    /// Sends a message on the exchange.
     pub(crate) fn say(&self, message: &Value) {
         self.here.lines_now(message.to_string());
     }
 
-    /// Says several things on the exchange, so that nothing can come between them.
+    /// Sends several messages on the exchange with nothing in between.
     pub(crate) fn say_at_once(&self, messages: impl Iterator<Item = Value>) {
         let lines: Vec<String> = messages.map(|message| message.to_string()).collect();
         self.here.lines_now(lines.join("\n"));
@@ -211,13 +209,13 @@ impl Heard {
         self.answer(&result);
     }
 
-    /// Ends a request with requests of the server's own, and a state (2026-07-28).
+    /// Ends a request with server requests and a state (2026-07-28).
     pub(crate) fn ask(&self, questions: &Value, state: &Value) {
         let result = json!({ "resultType": "input_required", "inputRequests": questions, "requestState": state });
         self.answer(&result);
     }
 
-    /// Says something outside of any exchange: on the standalone stream, or on every listen under its id.
+    /// Sends a message outside of any exchange: on the standalone stream, or on every listen under its id.
     pub(crate) fn say_aside(&self, message: &Value) {
         match &self.aside {
             Aside::Nowhere => {}

@@ -1,4 +1,5 @@
-//! Servers that gateways start as programs, with a journal of what the programs read; also for tests without a runtime.
+//! Servers that gateways start as programs, with a journal of everything that the programs read; also for tests without
+//! a runtime.
 
 use std::{
     fmt::Write as _,
@@ -21,30 +22,30 @@ use super::{
     outlet::Outlet,
 };
 
-/// The line of a start, before the id of the process.
+/// Line for a start, followed by the process id.
 const STARTED: &str = "started ";
-/// The line of a connection that ended.
+/// Line for the end of a connection.
 const CLOSED: &str = "stdin closed";
 
 /// A server that runs until it is dropped.
 pub(crate) struct ProgramServer {
     hosted: Hosted,
     journal: Journal,
-    /// Its own, in a test that has none.
+    /// The server's own runtime, in a test without one.
     _runtime: Option<Runtime>,
 }
 
-/// The lines that programs read, as they came, with a line for each start and each end.
+/// The lines that programs read, unchanged, with a line for each start and each end.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Journal(Arc<watch::Sender<String>>);
 
-/// A server that is another one at each start.
+/// A server that changes at each start.
 pub(crate) struct ChangingServer {
     at_start: Box<AtStart>,
     starts: AtomicUsize,
 }
 
-/// The server of a start with this number, which counts from zero.
+/// The server for the start with this number, counted from zero.
 type AtStart = dyn Fn(usize) -> Arc<dyn Actor> + Send + Sync;
 
 /// A server with a journal.
@@ -66,7 +67,7 @@ impl ProgramServer {
         Self::with_journal(actor, Journal::default())
     }
 
-    /// A server that goes on in this journal.
+    /// A server that continues this journal.
     pub(crate) fn with_journal(actor: impl Actor, journal: Journal) -> Self {
         let actor = Journaled { actor: Arc::new(actor), journal: journal.clone() };
         Self { hosted: Hosted::start(Carrier::Stdio, Arc::new(actor)), journal, _runtime: None }
@@ -95,7 +96,7 @@ impl ProgramServer {
         self.hosted.lines()
     }
 
-    /// A script of the shell that runs the program with the script's arguments.
+    /// A shell script that runs the program with the script's arguments.
     pub(crate) fn script(&self) -> String {
         let TransportSpec::Stdio(StdioSpec { command, args, .. }) = self.transport() else { panic!("a program") };
         let mut script = format!("exec {command}");
@@ -113,7 +114,7 @@ impl Journal {
         self.0.borrow().clone()
     }
 
-    /// The text so far, with which the journal begins anew.
+    /// The text so far; the journal starts again empty.
     pub(crate) fn take(&self) -> String {
         self.0.send_replace(String::new())
     }
@@ -123,14 +124,14 @@ impl Journal {
         self.0.borrow().lines().filter(|line| line.contains(text)).count()
     }
 
-    /// The ids of the processes, in the order of their starts.
+    /// The process ids, in the order of starts.
     pub(crate) fn processes(&self) -> Vec<i32> {
         self.0.borrow().lines().filter_map(|line| line.strip_prefix(STARTED)?.parse().ok()).collect()
     }
 
-    /// Waits until what was read is so; returns it.
+    /// Waits until the journal meets a condition; returns its text.
     pub(crate) async fn until(&self, mut is_so: impl FnMut(&str) -> bool) -> String {
-        // the sender is here
+        // `self` holds the sender, so it cannot be gone
         self.0.subscribe().wait_for(|text| is_so(text)).await.unwrap().clone()
     }
 

@@ -1,4 +1,4 @@
-//! A protected MCP server with its authorization server. Tokens are checked in front of a server of 2025-06-18, of which each
+//! A protected MCP server with its authorization server. Tokens are checked in front of a 2025-06-18 server; each
 //! account has its own.
 
 use std::{collections::HashMap, io, sync::Arc};
@@ -28,7 +28,7 @@ use super::{
 
 const SERVER: &str = "/mcp";
 const METADATA: &str = "/.well-known/oauth-protected-resource/mcp";
-/// The headers with which pages of all origins may read an answer.
+/// Headers that let pages of all origins read an answer.
 const TO_PAGES: [(header::HeaderName, &str); 3] = [
     (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
     (header::ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, mcp-protocol-version"),
@@ -46,7 +46,7 @@ pub(crate) struct ProtectedServer {
 struct Site {
     origin: String,
     authority: ScriptedAuthority,
-    /// A method, and the scope that it needs.
+    /// A method, and its required scope.
     needs: Mutex<Option<(&'static str, &'static str)>>,
     /// The server of each account.
     servers: Mutex<HashMap<String, Arc<Mounted>>>,
@@ -55,7 +55,7 @@ struct Site {
 // === impl ProtectedServer ===
 
 impl ProtectedServer {
-    /// Listens at another port than its authorization server.
+    /// Listens on a different port than its authorization server.
     pub(crate) async fn start() -> Self {
         let (listener, others) = (listener().await, listener().await);
         let authority = ScriptedAuthority::oauth(&origin(&others));
@@ -65,7 +65,7 @@ impl ProtectedServer {
         Self::at(listener, authority, tasks)
     }
 
-    /// Listens at the port of its authorization server.
+    /// Listens on the same port as its authorization server.
     pub(crate) async fn start_at_one_origin() -> Self {
         let listener = listener().await;
         let authority = ScriptedAuthority::oauth(&origin(&listener));
@@ -85,28 +85,28 @@ impl ProtectedServer {
         &self.site.origin
     }
 
-    /// Names these authorization servers.
+    /// Makes it name these authorization servers.
     pub(crate) fn names_issuers(&self, issuers: &[&str]) {
         self.authority.differs(Endpoint::Resource, json!({ "authorization_servers": issuers }));
     }
 
-    /// Names the authorization server of another one, whose tokens it does not know.
+    /// Makes it name another server's authorization server, whose tokens it does not accept.
     pub(crate) fn moves_to(&self, other: &Self) {
         self.names_issuers(&[other.authority.issuer()]);
         self.authority.expire();
     }
 
-    /// Names this resource.
+    /// Makes it name this resource.
     pub(crate) fn names_resource(&self, resource: &str) {
         self.authority.differs(Endpoint::Resource, json!({ "resource": resource }));
     }
 
-    /// Has a method need a scope.
+    /// Makes a method require a scope.
     pub(crate) fn need(&self, method: &'static str, scope: &'static str) {
         *self.site.needs.lock() = Some((method, scope));
     }
 
-    /// Accepts no access token, though its authorization server issues them.
+    /// Makes it reject all access tokens, although its authorization server issues them.
     pub(crate) fn reject_all(&self) {
         self.authority.answers(Endpoint::Server, self.site.challenge());
     }
@@ -123,7 +123,7 @@ impl Site {
         answers::challenge(&self.metadata())
     }
 
-    /// Hands a call with a good token to the server of its account.
+    /// Passes a call with a valid token to its account's server.
     async fn call(&self, request: http::Request<Bytes>) -> Response {
         match self.judge(&request) {
             Ok(access) => self.server(access.account).answer(request.map(Body::from)).await,
@@ -167,7 +167,7 @@ impl Site {
     }
 }
 
-/// The results of the server of an account.
+/// The results of an account's server.
 fn result(account: &str, method: &str) -> Option<Value> {
     Some(match method {
         "initialize" => json!({ "protocolVersion": "2025-06-18", "capabilities": { "tools": {} },
@@ -180,7 +180,7 @@ fn result(account: &str, method: &str) -> Option<Value> {
     })
 }
 
-/// The server without streams of its own, its metadata, and the authorization server if that has the same origin.
+/// The server without its own streams, its metadata, and the authorization server if it has the same origin.
 async fn serve_site(State(site): State<Arc<Site>>, request: Request) -> Response {
     let request = whole(request).await;
     match (request.uri().path(), request.method()) {
@@ -201,7 +201,7 @@ async fn whole(request: Request) -> http::Request<Bytes> {
     http::Request::from_parts(parts, to_bytes(body, usize::MAX).await.unwrap())
 }
 
-/// Lets pages of all origins read the answers, if the script has it so.
+/// Lets pages of all origins read the answers, if the script says so.
 fn to_pages(routes: Router, authority: &ScriptedAuthority) -> Router {
     routes.layer(middleware::from_fn_with_state(authority.clone(), open_to_pages))
 }

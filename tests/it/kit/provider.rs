@@ -1,4 +1,4 @@
-//! An OpenID provider at which people log in at a gateway: the scripted authorization server in an internet in memory, with
+//! An OpenID provider for logging in at a gateway: the scripted authorization server on an in-memory internet, with
 //! real signatures.
 
 use std::{sync::Arc, time::Duration};
@@ -26,7 +26,7 @@ pub(crate) const CLIENT: &str = "gateway";
 const SECRET: &str = "s3cret:+";
 const LOGOUT: &str = "http://schemas.openid.net/event/backchannel-logout";
 
-/// The provider. Its people are `s-1` until the script has another account log in.
+/// The provider. Its person is `s-1` until the script makes another account log in.
 pub(crate) struct OpenIdProvider {
     pub(crate) internet: Internet,
     pub(crate) authority: ScriptedAuthority,
@@ -53,7 +53,7 @@ impl OpenIdProvider {
         Self { internet, authority, clock, assertions: Mutex::default() }
     }
 
-    /// The configuration for it, by which everybody may come.
+    /// Its configuration, which admits everyone.
     pub(crate) fn spec() -> LoginProvider {
         LoginProvider {
             authorize_params: Vec::new(),
@@ -76,13 +76,13 @@ impl OpenIdProvider {
         self.authority.script()
     }
 
-    /// Has the token endpoint answer with this error and a description of its own.
+    /// Makes the token endpoint answer with this error and its own description.
     pub(crate) fn refuses(&self, error: &str) {
         let body = json!({ "error": error, "error_description": "<b>text of the provider</b>" });
         self.authority.answers(Endpoint::Token, answers::json(http::StatusCode::BAD_REQUEST, &body));
     }
 
-    /// Logs the person in that arrives at this URL; returns the query of the answer.
+    /// Logs in the person who arrives at this URL; returns the query of the answer.
     pub(crate) fn log_in(&self, location: &str) -> String {
         let answer = self.authority.serve(&Request::get(location).body(Bytes::new()).unwrap());
         let location = answer.headers().get("location").unwrap_or_else(|| panic!("{answer:?}"));
@@ -132,7 +132,7 @@ fn members(claims: Value) -> Map<String, Value> {
     members
 }
 
-/// A request of the internet.
+/// A request on the in-memory internet.
 fn request(text: &str) -> Request<Bytes> {
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
     let mut lines = head.lines();

@@ -1,4 +1,4 @@
-//! What the servers of a test received, for the test to look at and for the servers to wait for.
+//! Everything that the servers of a test received: tests inspect it, and servers wait for it.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(crate) struct Record {
     changed: watch::Sender<()>,
 }
 
-/// What one server received: on a channel one of its connections.
+/// What one server received; on a channel, one page for each connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Page {
     pub(crate) version: Revision,
@@ -27,13 +27,13 @@ pub(crate) enum Entry {
     Received { question: Option<String>, message: Value },
     /// The client closed the exchange of the request with this id.
     Closed(Value),
-    /// What the call of this mark found out.
+    /// The findings of the call with this mark.
     Noted { mark: Value, told: Value },
-    /// What the specification forbids.
+    /// A violation of the specification.
     Fault(String),
 }
 
-/// The end of one page.
+/// The writing end of one page.
 #[derive(Debug, Clone)]
 pub(crate) struct Notes {
     pub(crate) record: Arc<Record>,
@@ -43,7 +43,7 @@ pub(crate) struct Notes {
 // === impl Record ===
 
 impl Record {
-    /// A new page, of a server of this version.
+    /// A new page, for a server of this version.
     pub(crate) fn begin(self: &Arc<Self>, version: Revision) -> Notes {
         let mut pages = self.pages.lock();
         pages.push(Page { version, entries: Vec::new() });
@@ -54,7 +54,7 @@ impl Record {
         self.pages.lock().clone()
     }
 
-    /// What `look` finds on one of the pages, as soon as it does.
+    /// The first result of `look` on any page, as soon as there is one.
     pub(crate) async fn found<T>(&self, look: impl Fn(&[Entry]) -> Option<T>) -> T {
         let mut changes = self.changed.subscribe();
         loop {
@@ -62,7 +62,7 @@ impl Record {
             if let Some(found) = found {
                 return found;
             }
-            // it lives as long as this record
+            // the sender lives as long as this record
             let _ = changes.changed().await;
         }
     }

@@ -1,5 +1,5 @@
-//! The program of a server on stdio: this one once more, as a single test that carries lines between its pipes and the
-//! socket of a server in the process that wrote its command.
+//! The program of a stdio server: this test program again, as a single test that carries lines between its pipes and
+//! the socket of a server in the process that wrote its command.
 
 use std::{
     collections::BTreeMap,
@@ -19,50 +19,49 @@ use nix::unistd::{Pid, getpgid};
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Runs the program with its output as standard error, since names of tests would be written to it, and with its standard error,
-/// a pipe, beside.
+/// Runs the program with its output moved to standard error, since test names would be written to standard output. Its
+/// real standard error, a pipe, is descriptor 3.
 const COMMAND: &str = r#"exec "$0" "$@" 3>&2 2>&1 >/dev/null"#;
-/// Stands before the path of the socket.
+/// Prefix of the socket's path.
 const SOCKET: &str = "relay=";
-/// Stands before what it writes to its standard error at its end.
+/// Prefix of its last words on standard error.
 const LAST_WORDS: &str = "last-words=";
-/// Stands before the commands that it runs then.
+/// Prefix of the commands that it runs when the server goes away.
 const AT_END: &str = "at-end=";
-/// Stands before the status with which it exits then.
+/// Prefix of its exit status after that.
 const EXITS: &str = "exits=";
-/// Stands before the file that it creates at a SIGTERM.
+/// Prefix of the file that it creates on SIGTERM.
 const LINGERS: &str = "lingers=";
 const OUTLIVES: &str = "outlives-its-output";
 const STUBBORN: &str = "stubborn";
-/// Stands before the program's own arguments.
+/// Comes before the program's own arguments.
 const ARGUMENTS: &str = "--";
-/// The descriptor of the output.
+/// The descriptor used for output.
 const OUTPUT: i32 = 2;
-/// The standard error.
+/// The real standard error.
 const ERRORS: &str = "/dev/fd/3";
 
-/// How a program on stdio behaves.
+/// Behaviour of a program on stdio.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Program {
-    /// Its own arguments.
     pub(crate) arguments: Vec<String>,
-    /// Commands of the shell that it runs first.
+    /// Shell commands to run first.
     pub(crate) at_start: String,
-    /// Commands of the shell that it runs if the server goes away.
+    /// Shell commands to run if the server goes away.
     pub(crate) at_end: String,
-    /// Its exit status if the server goes away, which is 3 otherwise.
+    /// Exit status if the server goes away; 3 by default.
     pub(crate) exits: Option<i32>,
-    /// It ends at a SIGTERM, when it creates this file, and not with its input.
+    /// If set, it ignores the end of its input, and ends on SIGTERM after creating this file.
     pub(crate) lingers: Option<PathBuf>,
-    /// What it writes to its standard error if the server goes away.
+    /// Text for its standard error if the server goes away.
     pub(crate) last_words: String,
-    /// It only closes its output if the server goes away.
+    /// True if it only closes its output when the server goes away.
     pub(crate) outlives: bool,
-    /// It ends neither at a SIGTERM nor with its input.
+    /// True if it ends neither on SIGTERM nor at the end of its input.
     pub(crate) stubborn: bool,
 }
 
-/// A process that runs such a program, as it describes itself.
+/// A process running such a program, as it describes itself.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Process {
     pub(crate) pid: i32,
@@ -71,7 +70,7 @@ pub(crate) struct Process {
     arguments: Vec<String>,
 }
 
-/// The program for a server at this socket. Its own arguments are the last ones.
+/// The program for a server at this socket. Its own arguments come last.
 pub(super) fn program(socket: &Path, of: &Program) -> StdioSpec {
     let this = env::current_exe().unwrap().display().to_string();
     let trap = if of.stubborn { "trap '' TERM\n" } else { "" };
@@ -89,7 +88,7 @@ pub(super) fn program(socket: &Path, of: &Program) -> StdioSpec {
     StdioSpec { command: "/bin/sh".to_owned(), args, env: BTreeMap::new(), cwd: None }
 }
 
-/// Ends with the status 0 once its input has ended, and with 3 if the server goes away before.
+/// Exits with 0 at the end of its input, or with 3 if the server goes away first.
 #[test]
 #[expect(clippy::exit, reason = "it stands for a program")]
 fn relay() {
@@ -143,7 +142,7 @@ impl Process {
     }
 }
 
-/// From now on a SIGTERM makes the program create this file and exit with the status 0.
+/// Makes the program create this file on SIGTERM and exit with status 0.
 #[expect(clippy::exit, reason = "it stands for a program")]
 fn wait_for_sigterm(file: String) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -155,8 +154,8 @@ fn wait_for_sigterm(file: String) {
     });
 }
 
-/// Carries bytes until one side ends; true if that is the one that it reads. [`io::copy`] would splice: Linux holds the lock of the pipe then while it waits for bytes,
-/// and a read at its other end waits too, though it must not.
+/// Carries bytes until one side ends; true if the input ended first. [`io::copy`] would splice: while it waits for
+/// bytes, Linux holds the lock of the pipe, and a read at its other end would wait too, though it must not.
 fn carry(from: &mut impl io::Read, to: &mut impl io::Write) -> bool {
     let mut bytes = vec![0; 1 << 16];
     while let Ok(count @ 1..) = from.read(&mut bytes) {
@@ -167,7 +166,7 @@ fn carry(from: &mut impl io::Read, to: &mut impl io::Write) -> bool {
     true
 }
 
-/// Waits for a signal that nothing withstands; whoever started it may be gone before that.
+/// Waits until it is killed or its parent process is gone.
 fn outlive_nobody() {
     let parent = nix::unistd::getppid();
     while nix::unistd::getppid() == parent {

@@ -1,6 +1,6 @@
-//! A server that does what the call says, step by step. It speaks its version whatever it is offered, and offers every member
-//! that the version has (`scripted/offers.json`). Its tools take `steps`, a list of lists: see [`steps`]. All that it receives
-//! is in a record. One with a [`Script`] offers nothing but that.
+//! A server that follows the steps in each call. It speaks its own version regardless of the one offered, and offers
+//! every member of that version (`scripted/offers.json`). Its tools take `steps`, a list of lists: see [`steps`].
+//! Everything it receives is recorded. With a [`Script`], it offers only what that contains.
 
 mod both;
 mod headers;
@@ -43,9 +43,9 @@ pub(crate) use self::{
 pub(crate) struct ScriptedServer {
     offers: Arc<Offers>,
     record: Arc<Record>,
-    /// The number of gateways that ask it: each counts its requests from one.
+    /// Number of gateways that connect to it: each numbers its requests from one.
     gateways: usize,
-    /// What it also is toward clients that ask what it supports.
+    /// Its offers to clients that ask what it supports, if it has both eras.
     modern: Option<Arc<Offers>>,
     gate: Gate,
     program: Program,
@@ -56,7 +56,7 @@ impl ScriptedServer {
         Self::offering(Offers::of(version), record, gateways)
     }
 
-    /// A server with a script, which has one gateway.
+    /// A server with a script, for one gateway.
     pub(crate) fn scripted(version: Revision, script: Script) -> Self {
         Self::offering(Offers::scripted(version, script), Arc::default(), 1)
     }
@@ -83,7 +83,7 @@ impl ScriptedServer {
         Self { gate: gate.clone(), ..self }
     }
 
-    /// The same as a program that behaves so.
+    /// The same, run as this program.
     pub(crate) fn run_as(self, program: Program) -> Self {
         Self { program, ..self }
     }

@@ -1,4 +1,4 @@
-//! The well-known services, as their documentation shows what they answer: one table for `connect`, servers of users and
+//! Well-known services with the answers shown in their documentation: one table for `connect`, servers of users and
 //! login providers.
 
 use http::StatusCode;
@@ -9,26 +9,25 @@ use super::authority::{
     answers::{self, Answer},
 };
 
-/// One service.
 pub(crate) struct Service {
     pub(crate) name: &'static str,
-    /// Members of its metadata that differ; null removes one.
+    /// Changed members of its metadata; null removes one.
     metadata: fn(&str) -> Value,
     well_known: &'static str,
-    /// Members of token responses that differ.
+    /// Changed members of token responses.
     tokens: fn() -> Value,
     shape: Option<fn(Answer) -> Answer>,
-    /// Its answer to a refresh token that is over.
+    /// Its answer to an ended refresh token.
     over: fn() -> (u16, Value),
-    /// Its answer while it cannot be used.
+    /// Its answer while it is unavailable.
     busy: fn() -> (u16, Value),
-    /// True if clients register there by themselves.
+    /// True if clients can register themselves.
     pub(crate) registers: bool,
-    /// True if people log in there at other services (OpenID Connect).
+    /// True if other services use it for logins (OpenID Connect).
     pub(crate) is_provider: bool,
 }
 
-/// A client that was registered by hand.
+/// A client registered by hand.
 pub(crate) const GIVEN: (&str, &str) = ("given", "s3cret");
 
 const OAUTH: &str = "oauth-authorization-server";
@@ -46,7 +45,7 @@ fn unavailable() -> (u16, Value) {
     (503, json!({ "error": "temporarily_unavailable" }))
 }
 
-/// A service that keeps to the specifications.
+/// A service that follows the specifications.
 const PLAIN: Service = Service {
     name: "plain",
     metadata: |_| json!({ "token_endpoint_auth_methods_supported": ["none", "client_secret_post"] }),
@@ -67,7 +66,6 @@ fn without_pkce(_: &str) -> Value {
     })
 }
 
-/// All services.
 pub(crate) const SERVICES: [Service; 14] = [
     PLAIN,
     Service {
@@ -193,7 +191,7 @@ pub(crate) const SERVICES: [Service; 14] = [
 // === impl Service ===
 
 impl Service {
-    /// Has an authorization server answer as this service.
+    /// Makes an authorization server answer like this service.
     pub(crate) fn play(&self, authority: &ScriptedAuthority) {
         authority.script().well_known = self.well_known;
         authority.differs(Endpoint::Metadata, (self.metadata)(authority.issuer()));
@@ -203,7 +201,7 @@ impl Service {
         }
     }
 
-    /// Has a token endpoint answer as this service.
+    /// Makes a token endpoint answer like this service.
     pub(crate) fn answer_tokens(&self, authority: &ScriptedAuthority) {
         authority.differs(Endpoint::Token, (self.tokens)());
         if let Some(shape) = self.shape {
@@ -211,17 +209,17 @@ impl Service {
         }
     }
 
-    /// Has refresh tokens be over.
+    /// Makes refresh tokens end.
     pub(crate) fn end(&self, authority: &ScriptedAuthority) {
         refuse_refreshes(authority, (self.over)());
     }
 
-    /// Has refreshes fail for a while.
+    /// Makes refreshes fail for a while.
     pub(crate) fn fail(&self, authority: &ScriptedAuthority) {
         refuse_refreshes(authority, (self.busy)());
     }
 
-    /// True if its metadata says nothing of PKCE.
+    /// True if its metadata does not mention PKCE.
     pub(crate) fn hides_pkce(&self) -> bool {
         (self.metadata)("https://as.example").get("code_challenge_methods_supported").is_some_and(Value::is_null)
     }

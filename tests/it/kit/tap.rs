@@ -1,22 +1,20 @@
-//! Reader of one response, by event. Knows nothing of the messages' meaning.
+//! Reads one response, event by event.
 
 use reqwest::{Response, StatusCode};
 
-/// A response that is being read.
 pub(crate) struct Tap {
     response: Response,
     text: String,
     form: Form,
 }
 
-/// Form of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Json,
     Events,
 }
 
-/// One event; a comment has only the comment.
+/// One event; for a comment, only the comment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) id: Option<String>,
@@ -45,7 +43,7 @@ impl Tap {
         self.form == Form::Json
     }
 
-    /// The next event or comment; `None` at the end, or if the stream broke off.
+    /// The next event or comment; `None` at the end, or if the stream was cut off.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         loop {
             if self.form == Form::Events

@@ -1,10 +1,9 @@
-//! Answers of endpoints, good and bad.
+//! Good and bad answers of endpoints.
 
 use bytes::Bytes;
 use http::{HeaderName, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 
-/// A whole response.
 pub(crate) type Answer = Response<Bytes>;
 
 pub(crate) fn status(status: StatusCode) -> Answer {
@@ -20,7 +19,7 @@ pub(crate) fn error(code: &str) -> Answer {
     json(StatusCode::BAD_REQUEST, &json!({ "error": code }))
 }
 
-/// A good answer of JSON as a form.
+/// A good JSON answer turned into a form.
 pub(crate) fn as_form(answer: Answer) -> Answer {
     let (head, body) = answer.into_parts();
     let body: Map<String, Value> = serde_json::from_slice(&body).unwrap();
@@ -30,7 +29,7 @@ pub(crate) fn as_form(answer: Answer) -> Answer {
     of(head.status, Some((header::CONTENT_TYPE, "application/x-www-form-urlencoded")), form.into())
 }
 
-/// A good answer with 201.
+/// A good answer with status 201.
 pub(crate) fn as_created(mut answer: Answer) -> Answer {
     *answer.status_mut() = StatusCode::CREATED;
     answer
@@ -44,13 +43,13 @@ pub(crate) fn redirect(to: &str) -> Answer {
     of(StatusCode::FOUND, Some((header::LOCATION, to)), Bytes::new())
 }
 
-/// 401 with a challenge that names this metadata of the resource (RFC 9728 5.1).
+/// 401 with a challenge that names the resource metadata at this URL (RFC 9728 5.1).
 pub(crate) fn challenge(metadata: &str) -> Answer {
     let challenge = format!("Bearer resource_metadata=\"{metadata}\"");
     of(StatusCode::UNAUTHORIZED, Some((header::WWW_AUTHENTICATE, &challenge)), Bytes::new())
 }
 
-/// 403 with a challenge that wants this scope.
+/// 403 with a challenge that requires this scope.
 pub(crate) fn insufficient_scope(metadata: &str, scope: &str) -> Answer {
     let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\", resource_metadata=\"{metadata}\"");
     of(StatusCode::FORBIDDEN, Some((header::WWW_AUTHENTICATE, &challenge)), Bytes::new())
@@ -62,14 +61,14 @@ fn of(status: StatusCode, header: Option<(HeaderName, &str)>, body: Bytes) -> An
     response.body(body).unwrap()
 }
 
-/// The answer as text of HTTP/1.1.
+/// The answer as HTTP/1.1 text.
 pub(crate) fn text(answer: &Answer) -> String {
     let headers = answer.headers().iter().map(|(name, value)| format!("{name}: {}\r\n", value.to_str().unwrap()));
     let (headers, body) = (headers.collect::<String>(), std::str::from_utf8(answer.body()).unwrap());
     format!("HTTP/1.1 {}\r\n{headers}content-length: {}\r\n\r\n{body}", answer.status(), body.len())
 }
 
-/// A document with these members; null removes one.
+/// The document with these members changed; null removes one.
 pub(crate) fn changed(mut document: Value, members: &Map<String, Value>) -> Value {
     for (name, value) in members {
         if value.is_null() {

@@ -25,22 +25,22 @@ impl Asked {
         Self { headers: request.headers().clone(), parameters, body }
     }
 
-    /// A body of JSON.
+    /// The body as JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap()
     }
 
-    /// A parameter; nothing if it is absent.
+    /// A parameter; empty if it is absent.
     pub(crate) fn get(&self, name: &str) -> &str {
         self.parameters.get(name).map_or("", String::as_str)
     }
 
-    /// The `Authorization` header, or nothing.
+    /// The `Authorization` header; empty if it is absent.
     pub(crate) fn authorization(&self) -> &str {
         self.headers.get(header::AUTHORIZATION).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// The id of the client, and how it authenticates: a method, and the secret as that method sends it.
+    /// The client's id and how it authenticates: a method, and the secret as that method sends it.
     pub(super) fn client(&self) -> (String, ClientProof) {
         if let Some(credentials) = self.authorization().strip_prefix("Basic ") {
             let text = STANDARD.decode(credentials).unwrap();
@@ -52,7 +52,6 @@ impl Asked {
         (self.get("client_id").to_owned(), proof)
     }
 
-    /// The resource as the record has it.
     pub(super) fn resource(&self) -> &'static str {
         match self.get("resource") {
             "" => "none",
@@ -62,7 +61,7 @@ impl Asked {
     }
 }
 
-/// How a client authenticates.
+/// A client's proof of identity.
 pub(super) enum ClientProof {
     None,
     /// A secret in the body.
@@ -74,7 +73,7 @@ pub(super) enum ClientProof {
 // === impl ClientProof ===
 
 impl ClientProof {
-    /// The method as metadata has it.
+    /// The method's name in metadata.
     pub(super) fn method(&self) -> &'static str {
         match self {
             Self::None => "none",
@@ -83,7 +82,7 @@ impl ClientProof {
         }
     }
 
-    /// True if it proves to be the client with this secret.
+    /// True if it proves that the client has this id and secret.
     pub(super) fn is_of(&self, id: &str, secret: Option<&str>) -> bool {
         let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
         match (self, secret) {

@@ -1,4 +1,4 @@
-//! What each endpoint does unless the test declares otherwise.
+//! The default behaviour of each endpoint.
 
 use http::StatusCode;
 use lockkeeper::support::{Clock as _, Digest};
@@ -17,7 +17,7 @@ impl ScriptedAuthority {
     pub(super) fn act(&self, endpoint: Endpoint, asked: &Asked) -> Answer {
         let line = self.line(endpoint, asked);
         let answer = self.outcome(endpoint, asked);
-        // not before it is done: tests wait for the record
+        // only once it is done: tests wait for the record
         if let Some(line) = line {
             self.record(line, asked);
         }
@@ -25,7 +25,7 @@ impl ScriptedAuthority {
     }
 
     fn outcome(&self, endpoint: Endpoint, asked: &Asked) -> Answer {
-        // a client that the token endpoint does not know learns nothing else
+        // an unknown client learns nothing else from the token endpoint
         let client = match endpoint {
             Endpoint::Token => self.authenticated(asked),
             _ => Some(String::new()),
@@ -78,7 +78,7 @@ impl ScriptedAuthority {
         })
     }
 
-    /// The metadata, as it is published.
+    /// The published metadata.
     pub(crate) fn metadata(&self) -> Value {
         let at = |path: &str| format!("{}{path}", self.issuer());
         let mut metadata = json!({
@@ -98,7 +98,7 @@ impl ScriptedAuthority {
         self.declared(Endpoint::Metadata, metadata)
     }
 
-    /// The methods of client authentication for clients with secrets (RFC 8414 2).
+    /// The methods that authenticate clients with secrets (RFC 8414 2).
     fn auth_methods(&self) -> Value {
         let supported = self.metadata()["token_endpoint_auth_methods_supported"].take();
         if supported.is_null() { json!(["client_secret_basic"]) } else { supported }
@@ -121,7 +121,7 @@ impl ScriptedAuthority {
         client
     }
 
-    /// Approves the request as the account whose turn it is.
+    /// Approves the request as the account that logs in next.
     fn authorize(&self, asked: &Asked) -> Result<Answer, &'static str> {
         let client = asked.get("client_id").to_owned();
         let mut issued = self.0.issued.lock();
@@ -147,7 +147,7 @@ impl ScriptedAuthority {
         Ok(answers::redirect(&location))
     }
 
-    /// The client of a request, if it authenticates with a method that the metadata has.
+    /// The client of a request, if it authenticates with a method in the metadata.
     fn authenticated(&self, asked: &Asked) -> Option<String> {
         let ((id, proof), methods) = (asked.client(), self.auth_methods());
         let issued = self.0.issued.lock();
@@ -168,7 +168,7 @@ impl ScriptedAuthority {
                 let id_token = self.id_token(&code.access, code.nonce.as_deref());
                 (code.access, id_token)
             }
-            // each is good once
+            // each can be used once
             "refresh_token" => {
                 let access = issued.refresh.remove(asked.get("refresh_token")).ok_or("invalid_grant")?;
                 // its nonce may be absent (Core 12.2)

@@ -1,4 +1,4 @@
-//! Keys of an OpenID provider, and tokens that anybody can make.
+//! Keys of an OpenID provider, and tokens that anyone can make.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, jwk::Jwk};
@@ -42,7 +42,7 @@ pub(crate) fn unsigned(algorithm: &str, claims: &Value) -> String {
     format!("{}.{}.", part(&json!({ "alg": algorithm, "kid": "one" })), part(claims))
 }
 
-/// A token that anybody can sign: what the provider publishes is the secret of an HMAC.
+/// A token that anyone can sign: the published key is used as the secret of an HMAC.
 pub(crate) fn signed_by_everybody(claims: &Value, key: &SigningKey) -> String {
     let public = key.public();
     let secret = EncodingKey::from_secret(public["x"].as_str().unwrap().as_bytes());

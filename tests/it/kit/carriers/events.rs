@@ -1,5 +1,4 @@
-//! HTTP+SSE (2024-11-05): a stream of events for each client, which posts its messages to the address that the first event
-//! names.
+//! HTTP+SSE (2024-11-05): one event stream for each client, which posts its messages to the address in the first event.
 
 use std::{
     collections::HashMap,
@@ -33,7 +32,7 @@ struct Site {
 /// A session, and its stream.
 type Open = (Arc<dyn Session>, Outlet);
 
-/// The stream of a client, and the end of its session.
+/// A client's stream, and the end of its session.
 struct Events {
     site: Arc<Site>,
     number: String,

@@ -1,4 +1,4 @@
-//! Lines on a socket, each a message.
+//! Messages as lines on a socket.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::kit::outlet::Outlet;
 /// The other side of a socket.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Peers {
-    /// Programs of servers: the first line of each describes its process.
+    /// Server programs: the first line of each describes its process.
     Programs,
     Clients,
 }
@@ -43,7 +43,7 @@ async fn connection(
     let session = match peers {
         Peers::Programs => {
             let mut line = String::new();
-            // a program that is ended at once says nothing
+            // a program that is killed at once sends nothing
             let Ok(1..) = input.read_line(&mut line).await else { return };
             let Ok(process) = serde_json::from_str(&line) else { return };
             actor.open_program(process, outlet.clone())

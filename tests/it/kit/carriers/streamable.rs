@@ -1,4 +1,4 @@
-//! Streamable HTTP, with sessions and without: an answer that is alone is JSON unless the server always streams.
+//! Streamable HTTP, with or without sessions. A single answer is sent as JSON unless the server always streams.
 
 use std::{
     collections::HashMap,
@@ -32,18 +32,18 @@ struct Site {
     tasks: Tasks,
     last: AtomicU64,
     sessions: Mutex<HashMap<String, Open>>,
-    /// The only one of a server without sessions, until it ends; the one of probes at others.
+    /// In a server without sessions: the only one, until it ends. In other servers: the one for probes.
     only: Mutex<Option<Open>>,
 }
 
-/// A session with what is to be said on its standalone stream.
+/// A session, and the queue of its standalone stream.
 #[derive(Clone)]
 struct Open {
     session: Arc<dyn Session>,
     aside: Arc<tokio::sync::Mutex<Pieces>>,
 }
 
-/// One exchange, which its client may leave.
+/// One exchange; the client may abandon it.
 struct Exchange {
     pieces: Pieces,
     guard: DropGuard,
@@ -194,7 +194,7 @@ fn events(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     response.body(Body::from_stream(chunks.map(Ok::<_, Infallible>))).unwrap()
 }
 
-/// An event for each line, or a part of one.
+/// An event for each line, or for part of one.
 fn event(bytes: &[u8], (has_begun, ends): (bool, bool)) -> Bytes {
     const BEGIN: &[u8] = b": \n\nevent: message\ndata: ";
     if has_begun || !ends {

@@ -1,4 +1,4 @@
-//! WebSocket: each text is a message; one that has no end yet goes out in fragments.
+//! WebSocket: each text is a message; a message without an end is sent in fragments.
 
 use std::sync::Arc;
 

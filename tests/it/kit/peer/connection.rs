@@ -1,4 +1,4 @@
-//! HTTP/1.1 by hand, for a server that may break it. Knows nothing of the messages.
+//! HTTP/1.1 by hand, for a server that may break it.
 
 use std::{io, pin::Pin, time::Duration};
 
@@ -12,36 +12,36 @@ use tokio::{
 
 use super::{Answer, Inner, Seen};
 
-/// Between two bytes that drip.
+/// Pause between two dripped bytes.
 const DRIP: Duration = Duration::from_millis(2);
-/// What was written is read before a reset.
+/// Pause before a reset, so that earlier bytes are read.
 const BEFORE_RESET: Duration = Duration::from_millis(50);
-/// The most fields of a request.
+/// Maximum number of header fields in a request.
 const FIELDS: usize = 64;
 
 pub(crate) type Response = http::Response<Body>;
 
-/// What a response holds.
+/// The body of a response.
 pub(crate) enum Body {
     Whole(Bytes),
-    /// In chunks; an error cuts the connection.
+    /// Sent in chunks; an error cuts the connection.
     Chunks(Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>),
 }
 
-/// A step of an answer that is written byte by byte. After the last one the next request is read.
+/// A step of an answer written byte by byte. The next request is read after the last step.
 pub(crate) enum Step {
     Write(Vec<u8>),
-    /// One byte after another, with a pause between them.
+    /// Writes one byte after another, with a pause between them.
     Drip(Vec<u8>),
-    /// Ends the connection in order.
+    /// Ends the connection cleanly.
     Close,
     /// Ends the connection with a reset.
     Reset,
-    /// Leaves the connection open and says nothing more.
+    /// Leaves the connection open without sending more.
     Silence,
 }
 
-/// What becomes of a connection after an answer.
+/// State of a connection after an answer.
 enum Next {
     GoesOn,
     Ends,
@@ -71,10 +71,10 @@ impl From<&'static str> for Body {
     }
 }
 
-/// Serves a client until one of both sides ends the connection.
+/// Serves a client until either side ends the connection.
 pub(super) async fn serve(mut stream: TcpStream, inner: &Inner) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    // borrowed halves: those that are owned end the connection in order before a reset could
+    // borrowed halves: owned ones would end the connection cleanly before a reset could
     let (input, mut output) = stream.split();
     let mut input = BufReader::new(input);
     while let Some(seen) = request(&mut input).await? {
@@ -97,7 +97,7 @@ pub(super) async fn serve(mut stream: TcpStream, inner: &Inner) -> io::Result<()
     Ok(())
 }
 
-/// The next request; `None` if there is no other.
+/// The next request; `None` if there is none.
 async fn request(input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Seen>> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -151,7 +151,7 @@ async fn respond(output: &mut WriteHalf<'_>, response: Response) -> io::Result<N
     output.write_all(&bytes).await?;
     while let Some(chunk) = chunks.next().await {
         let Ok(chunk) = chunk else { return Ok(Next::Ends) };
-        // an empty one would be the last
+        // an empty chunk would be the last
         if !chunk.is_empty() {
             let length = format!("{:x}\r\n", chunk.len());
             output.write_all(&[length.as_bytes(), &chunk, b"\r\n"].concat()).await?;

@@ -1,4 +1,4 @@
-//! A client's end of a channel: a WebSocket connection, or the pipes to a gateway of its own.
+//! A client's end of a channel: a WebSocket connection, or the pipes to its own gateway.
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use lockkeeper::{app::StdioApp, config::Config, mcp::Era, model::Naming, telemetry::Telemetry};
@@ -22,18 +22,18 @@ const PIPE: usize = 1 << 16;
 
 /// Both directions of a channel.
 pub(super) struct Channel {
-    /// The messages to be sent; dropping it closes the channel.
+    /// Messages to send; dropping it closes the channel.
     output: UnboundedSender<String>,
     tasks: JoinSet<()>,
-    /// Stops a gateway of the client's own.
+    /// Stops the client's own gateway.
     stop: CancellationToken,
 }
 
-/// The part of a WebSocket handshake that has the token.
+/// The place of the token in a WebSocket handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TokenPlace {
     Header,
-    /// Web pages cannot set a header.
+    /// For web pages, which cannot set a header.
     Subprotocol,
 }
 
@@ -71,7 +71,7 @@ impl Channel {
         Self { output, tasks, stop: CancellationToken::new() }
     }
 
-    /// Starts a gateway for this client alone, with the servers of its endpoint.
+    /// Starts a gateway only for this client, with the servers of its endpoint.
     async fn pipes(door: &Door, receive: impl Fn(Value) + Send + 'static) -> Self {
         let mut config: Config = (**door.config.as_ref().unwrap()).clone();
         if let Some(name) = door.path.strip_prefix('/') {
@@ -105,7 +105,7 @@ impl Channel {
         self.stop.cancel();
     }
 
-    /// Closes the channel, and waits for its end at the gateway.
+    /// Closes the channel, and waits until the gateway has closed it too.
     pub(super) async fn close(self) {
         let Self { output, mut tasks, .. } = self;
         drop(output);

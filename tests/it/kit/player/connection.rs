@@ -1,6 +1,6 @@
-//! A client's connection to a gateway, in any version over any binding. It sends messages as they are prescribed, and gives
-//! whatever comes with the stream on which it came. It checks the promises of the binding: every answer comes on the stream of
-//! its request, no event comes twice, and only the events of sessions over Streamable HTTP have ids.
+//! A client's connection to a gateway, in any version over any binding. It sends messages as given, and returns each
+//! incoming message with the stream it came on. It checks the promises of the binding: every answer comes on the stream
+//! of its request, no event comes twice, and only events of sessions over Streamable HTTP have ids.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -36,31 +36,30 @@ pub(crate) enum Binding {
     Stdio,
 }
 
-/// An endpoint of a gateway, and a credential.
+/// An endpoint of a gateway, with a credential.
 #[derive(Debug, Clone)]
 pub(crate) struct Door {
     /// Shared by all clients of a test, since creating it is slow.
     pub(crate) http: Client,
     pub(crate) url: String,
     pub(crate) key: String,
-    /// The path below `/mcp`, `/sse` and `/ws`: `/` and the name of a server, or nothing for all of them.
+    /// The path after `/mcp`, `/sse` and `/ws`: `/` and the name of a server, or empty for all of them.
     pub(crate) path: String,
-    /// The configuration with all servers, for a gateway of the client's own.
+    /// The configuration with all servers, for the client's own gateway.
     pub(crate) config: Option<Arc<Config>>,
 }
 
-/// A client, as it introduces itself at a door.
+/// A client, as it introduces itself to an endpoint.
 #[derive(Debug, Clone)]
 pub(crate) struct Card {
     pub(crate) door: Door,
     pub(crate) binding: Binding,
     pub(crate) version: Revision,
-    /// Its `Implementation`.
     pub(crate) info: Value,
     pub(crate) capabilities: Value,
 }
 
-/// Stream of a message.
+/// The stream of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// The exchange of a POST with these requests.
@@ -71,14 +70,13 @@ pub(crate) enum Origin {
     Channel,
 }
 
-/// A received message.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     pub(super) on: Origin,
     /// The id of its event.
     pub(super) event: Option<String>,
     pub(super) message: Value,
-    /// The status of a response that is no stream.
+    /// The status of a response that is not a stream.
     pub(super) status: Option<StatusCode>,
 }
 
@@ -89,7 +87,7 @@ pub(super) type Arrival = Result<Arrived, String>;
 pub(crate) struct PlayerConnection {
     pub(crate) card: Card,
     address: String,
-    /// The connection of a binding that is no HTTP.
+    /// The channel of a binding other than HTTP.
     channel: Option<Channel>,
     pub(crate) session: Option<String>,
     sender: UnboundedSender<Arrival>,
@@ -97,7 +95,7 @@ pub(crate) struct PlayerConnection {
     /// The ids of events so far.
     seen: HashSet<String>,
     last_event: Option<String>,
-    /// True once a stream was resumed: answers may come on that one.
+    /// True once a stream was resumed: answers may come on it.
     has_resumed: bool,
     reading: JoinSet<()>,
 }
@@ -111,7 +109,7 @@ impl Card {
         json!({ "jsonrpc": "2.0", "id": HANDSHAKE, "method": "initialize", "params": params })
     }
 
-    /// A message in the envelope of 2026-07-28, unless it has one.
+    /// A message in the envelope of 2026-07-28; unchanged if it has one.
     fn enveloped(&self, message: &Value) -> Value {
         let mut message = message.clone();
         let is_modern = self.version.era() == Era::Modern;
@@ -146,7 +144,8 @@ impl PlayerConnection {
         }
     }
 
-    /// Opens what its binding needs, and a session if its version has them; returns the answer to the handshake.
+    /// Opens everything that its binding needs, and a session if its version has them; returns the answer to the
+    /// handshake.
     pub(crate) async fn open(card: Card) -> Result<(Self, Option<Arrived>), String> {
         let mut connection = Self::new(card);
         match connection.card.binding {
@@ -188,7 +187,7 @@ impl PlayerConnection {
         self.card.version.era() == Era::Modern
     }
 
-    /// True for a binding that is no HTTP.
+    /// True for a binding other than HTTP.
     pub(super) fn has_channel(&self) -> bool {
         self.channel.is_some()
     }
@@ -198,7 +197,7 @@ impl PlayerConnection {
         self.card.binding == Binding::Streamable && !self.is_stateless()
     }
 
-    /// Opens the standalone stream of a session over Streamable HTTP; others have none, or have it already.
+    /// Opens the standalone stream of a session over Streamable HTTP; does nothing for others, or if it is open.
     pub(crate) async fn listen(&mut self) -> Result<(), String> {
         if self.is_streamable_session() { self.open_stream(None).await } else { Ok(()) }
     }
@@ -223,7 +222,7 @@ impl PlayerConnection {
         Ok(())
     }
 
-    /// Ends the session; returns the status of that, where a request ends it.
+    /// Ends the session; returns the status of the request that ends it, if there is one.
     pub(crate) async fn close(mut self) -> Option<StatusCode> {
         self.reading.shutdown().await;
         if let Some(channel) = self.channel.take() {
@@ -236,12 +235,12 @@ impl PlayerConnection {
         Some(deleted.status())
     }
 
-    /// Stops the gateway of a client that has one of its own.
+    /// Stops the client's own gateway.
     pub(crate) fn stop_gateway(&self) {
         self.channel.as_ref().unwrap().stop_gateway();
     }
 
-    /// Sends a message; returns once it was accepted if it is no request.
+    /// Sends a message; if it is not a request, returns once it was accepted.
     pub(crate) async fn send(&mut self, message: &Value) -> Result<(), String> {
         let opens = message["method"] == "initialize";
         if opens || message.get("id").is_none() || message.get("method").is_none() {
@@ -268,7 +267,7 @@ impl PlayerConnection {
         Ok(())
     }
 
-    /// Sends a request, and reads its response in the background. Over HTTP that can be ended.
+    /// Sends a request, and reads its response in the background; over HTTP the handle can abort that.
     pub(super) fn start(&mut self, message: &Value) -> Option<AbortHandle> {
         let message = self.card.enveloped(message);
         if let Some(channel) = &self.channel {
@@ -293,12 +292,12 @@ impl PlayerConnection {
         }))
     }
 
-    /// Says something on the channel, without an envelope.
+    /// Sends a message on the channel, without an envelope.
     pub(super) fn say_on_channel(&self, message: &Value) {
         self.channel.as_ref().unwrap().send(message);
     }
 
-    /// Posts a message as it is, and returns the response.
+    /// Posts a message unchanged, and returns the response.
     pub(crate) async fn exchange(&self, message: &Value) -> Response {
         self.mirrored(self.card.door.http.post(&self.address), message).send().await.unwrap()
     }
@@ -308,7 +307,7 @@ impl PlayerConnection {
         self.headed(self.card.door.http.get(format!("{}{path}", self.card.door.url))).send().await.unwrap()
     }
 
-    /// Sends with only these headers.
+    /// Sends a request with only these headers.
     pub(crate) async fn bare(
         &self,
         (verb, path): (&str, &str),
@@ -362,7 +361,7 @@ impl PlayerConnection {
         Ok(arrived)
     }
 
-    /// The next message on any stream, apart from what depends on the machine.
+    /// The next message on any stream, without parts that depend on the machine.
     pub(crate) async fn next(&mut self) -> Result<Value, String> {
         loop {
             let message = self.arrival().await.and_then(Arrived::into_message)?;
@@ -372,7 +371,7 @@ impl PlayerConnection {
         }
     }
 
-    /// A message that has come, if any.
+    /// A message that has arrived, if any.
     pub(crate) fn came_already(&mut self) -> Option<Result<Value, String>> {
         Some(self.arrived_already()?.and_then(Arrived::into_message))
     }
@@ -393,7 +392,7 @@ impl PlayerConnection {
 // === impl Arrived ===
 
 impl Arrived {
-    /// The message, unless its status says that it was refused.
+    /// The message, unless its status is a refusal.
     pub(crate) fn into_message(self) -> Result<Value, String> {
         match self.status {
             Some(status) if !status.is_success() => Err(format!("{status}: {}", self.message)),
@@ -408,7 +407,7 @@ async fn successful(response: Response) -> Result<Response, String> {
     if status.is_success() { Ok(response) } else { Err(format!("{status}: {}", response.text().await.unwrap())) }
 }
 
-/// Reads a stream to its end. One of 2026-07-28 has only messages, each by itself.
+/// Reads a stream to its end. In 2026-07-28 it carries only single messages.
 async fn deliver(mut tap: Tap, on: Origin, sender: &UnboundedSender<Arrival>, is_stateless: bool) {
     let status = tap.is_whole().then(|| tap.status());
     while let Some(event) = tap.next().await {

@@ -1,4 +1,4 @@
-//! The headers of a client's requests over HTTP.
+//! The headers of a client's HTTP requests.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use lockkeeper::mcp::Revision;

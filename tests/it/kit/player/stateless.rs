@@ -1,8 +1,8 @@
 //! The same client in 2026-07-28: every request is self-contained, over HTTP with client and subject in its headers;
-//! server requests come in results, and the next request brings their answers. For a conversation it is a single call:
+//! server requests come in results, and the next request brings their answers. A conversation sees a single call:
 //! server requests look as in a session, and the end is the answer to the first request.
 //!
-//! On a channel each request has a progress token of its own, and a notification ends it.
+//! On a channel each request has its own progress token, and a notification cancels it.
 //!
 //! Members of a result that belong to the version (type, cache hints, server name) are checked and removed.
 
@@ -39,7 +39,7 @@ pub(super) struct Legs {
     reading: HashMap<String, AbortHandle>,
     /// Request and original of each progress token on a channel.
     tokens: HashMap<String, (Value, Value)>,
-    /// The requests that were cancelled on a channel.
+    /// Requests cancelled on a channel.
     left: HashSet<String>,
     /// The last cache hints.
     hints: (Value, Value),
@@ -48,15 +48,13 @@ pub(super) struct Legs {
 /// A call, in its current request.
 #[derive(Debug, Clone)]
 struct StatelessExchange {
-    /// The id of its first request, which conversations use.
+    /// The id of its first request, used in conversations.
     first: Value,
     method: String,
     params: Value,
-    /// Unanswered server requests.
     open: Vec<String>,
     answers: Map<String, Value>,
     state: Option<Value>,
-    /// The last progress.
     progress: Option<f64>,
     /// The acknowledged filter of a listen.
     granted: Option<Value>,
@@ -70,7 +68,7 @@ impl StatelessExchange {
 
 impl Player {
     /// Asks for log messages of this level in all further requests. In a session without a level the server decides; a
-    /// server of 2026-07-28 needs a level.
+    /// 2026-07-28 server needs a level.
     pub(crate) async fn wants_logs(&mut self, level: &'static str) {
         self.legs.level = Some(level);
         if !self.is_stateless() && self.pair.server.era() == Era::Modern {
@@ -100,7 +98,7 @@ impl Player {
         params
     }
 
-    /// Opens a listen with this filter, which must be acknowledged whole.
+    /// Opens a listen with this filter, all of which must be acknowledged.
     pub(crate) async fn listen(&mut self, filter: Value) -> Value {
         let (id, granted) = self.listen_for(filter.clone()).await;
         assert_eq!(granted, filter, "{self:?}");
@@ -129,13 +127,13 @@ impl Player {
         }
     }
 
-    /// Continues a call regardless of unanswered server requests, with parameters modified by `change`.
+    /// Continues a call despite unanswered server requests, with parameters modified by `change`.
     pub(crate) fn go_on(&mut self, call: &Value, change: impl FnOnce(&mut Value)) {
         let wire = self.wire(call).to_string();
         let mut leg = self.legs.calls.remove(&wire).unwrap();
         let mut params = leg.params.clone();
         if self.pair.server.era() == Era::Modern {
-            // for the server it is another request
+            // the server sees a new request
             leg.progress = None;
         }
         leg.open.clear();
@@ -205,7 +203,7 @@ impl Player {
         }
     }
 
-    /// Checks a message against everything that a client must never get; returns the part for a conversation.
+    /// Checks a message against everything that a client must never receive; returns the part for a conversation.
     pub(super) fn checked_alone(&mut self, arrived: Arrived) -> Vec<(Origin, Value)> {
         let Arrived { on, mut message, status, .. } = arrived;
         let wire = match &on {
@@ -238,8 +236,8 @@ impl Player {
         vec![(on, message)]
     }
 
-    /// A notification: on a listen only acknowledged ones, after the acknowledgement and with its tag; otherwise only
-    /// those of the request.
+    /// A notification. On a listen: only acknowledged ones, after the acknowledgement and with its tag. Otherwise: only
+    /// notifications of the request.
     fn told_alone(&self, wire: &Value, leg: &mut StatelessExchange, mut message: Value) -> Value {
         let method = message["method"].as_str().unwrap().to_owned();
         assert!(message.get("id").is_none(), "{self:?}: a server asks in results alone: {message}");
@@ -312,7 +310,7 @@ impl Player {
         asked.collect()
     }
 
-    /// Removes the version's own members from the result of a call.
+    /// Removes the version's own members from a call's result.
     fn consume(&mut self, wire: &Value, leg: &StatelessExchange, result: &mut Value) {
         let server = self.pair.server;
         let result = result.as_object_mut().unwrap();
@@ -341,7 +339,7 @@ impl Player {
         }
     }
 
-    /// The request of a message on a channel. Restores its progress token.
+    /// The request that a message on a channel belongs to. Restores its progress token.
     fn request_on_channel(&self, message: &mut Value) -> Value {
         let tag = message["params"]["_meta"].get(SUBSCRIPTION).cloned();
         let wire = match message["method"].as_str() {
@@ -353,7 +351,7 @@ impl Player {
                 *token = original;
                 wire
             }
-            // nothing tells whose it is
+            // nothing shows which request it belongs to
             Some("notifications/message") => self.newest_call(),
             Some(_) => tag.unwrap_or_else(|| panic!("{self:?}: {message} belongs to no request")),
         };
@@ -363,7 +361,7 @@ impl Player {
         wire
     }
 
-    /// The newest running request that is no listen.
+    /// The newest running request other than a listen.
     fn newest_call(&self) -> Value {
         let running = self.pending.iter().filter(|(_, method)| *method != "subscriptions/listen");
         let newest = running.filter_map(|(id, _)| id.parse::<u64>().ok()).max();
@@ -371,7 +369,7 @@ impl Player {
     }
 }
 
-/// The status of a response that is no stream (`translation` 2.2).
+/// The status of a response that is not a stream (`translation` 2.2).
 fn status_of(message: &Value) -> StatusCode {
     match message["error"]["code"].as_i64() {
         Some(-32601) => StatusCode::NOT_FOUND,

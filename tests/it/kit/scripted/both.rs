@@ -1,4 +1,4 @@
-//! A server of both eras: it has sessions until it is asked what it supports, and none after that.
+//! A server of both eras: with sessions until a client asks what it supports, and without them after that.
 
 use std::sync::{
     Arc,
@@ -14,7 +14,7 @@ use crate::kit::{
     outlet::Outlet,
 };
 
-/// The server toward one client; both sides end together.
+/// One session with a client; both eras end together.
 pub(super) struct BothEras {
     legacy: Arc<LegacySession>,
     modern: Arc<StatelessServer>,

@@ -1,4 +1,4 @@
-//! The headers of a request of 2026-07-28, which mirror its body.
+//! The headers of a 2026-07-28 request, which mirror its body.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::HeaderMap;
@@ -10,7 +10,7 @@ use super::{
 };
 
 impl Core {
-    /// Judges the headers of a request over HTTP.
+    /// Checks the headers of an HTTP request.
     pub(super) fn judge_headers(&self, headers: &HeaderMap, message: &Value) -> Result<(), Refusal> {
         let (method, params) = (message["method"].as_str().unwrap(), &message["params"]);
         let mut expected = vec![
@@ -57,7 +57,7 @@ fn decoded(value: &str) -> String {
     encoded.map_or_else(|| value.to_owned(), |encoded| String::from_utf8(STANDARD.decode(encoded).unwrap()).unwrap())
 }
 
-/// The headers of a call by the annotations of its tool.
+/// The headers of a call according to its tool's annotations.
 fn mirrors(schema: &Value, arguments: &Value, found: &mut Vec<(String, String)>) {
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         let value = &arguments[name];

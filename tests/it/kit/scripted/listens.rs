@@ -1,4 +1,4 @@
-//! Listens of 2026-07-28, and what is said beside calls.
+//! Listens of 2026-07-28, and messages outside of calls.
 
 use std::sync::{
     Arc,
@@ -14,7 +14,6 @@ use crate::kit::outlet::Outlet;
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// An open listen.
 #[derive(Clone)]
 pub(super) struct Listen {
     pub(super) granted: Value,
@@ -23,7 +22,7 @@ pub(super) struct Listen {
     over: CancellationToken,
 }
 
-/// Removes the listen with its request.
+/// Removes the listen at the end of its request.
 struct Registered<'a>(&'a Core, u64);
 
 impl Listen {
@@ -55,7 +54,7 @@ impl Drop for Registered<'_> {
 }
 
 impl Core {
-    /// Says something outside of calls: to those alone who chose to hear it, where clients choose.
+    /// Sends a message outside of calls; if clients choose what to receive, only to clients that chose it.
     pub(super) async fn say_aside(&self, message: Value) {
         if self.offers.version.era() == Era::Legacy {
             return self.aside.message(message).await;
@@ -66,7 +65,7 @@ impl Core {
         }
     }
 
-    /// A task is done, and everybody hears of it.
+    /// Finishes a task and notifies everyone.
     pub(super) async fn finish(&self, id: &Value) {
         let task = self.change(|state| {
             let task = state.tasks.iter_mut().find(|task| task["taskId"] == *id).unwrap();
@@ -96,7 +95,7 @@ impl Core {
         let granted = json!({ "notifications": listen.granted });
         let acknowledged = json!({ "method": "notifications/subscriptions/acknowledged", "params": granted });
         self.change(|state| {
-            // nothing else may come before
+            // nothing else may come before this
             listen.outlet.message_now(listen.tagged(acknowledged));
             state.listens.insert(number, listen);
         });

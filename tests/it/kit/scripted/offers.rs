@@ -1,4 +1,4 @@
-//! What a server of a version offers.
+//! Everything that a server of a version offers.
 
 use lockkeeper::mcp::{Era, Revision};
 use serde_json::{Map, Value, json};
@@ -7,12 +7,12 @@ use super::{script::Script, state::State};
 
 const OFFERS: &str = include_str!("offers.json");
 
-/// The offers of one version, with every member that it has.
+/// The offers of one version, with every member that it defines.
 #[derive(Debug)]
 pub(crate) struct Offers {
     pub(crate) version: Revision,
     all: Value,
-    /// What it offers in place of all that.
+    /// Offers that replace all others.
     pub(super) script: Option<Script>,
 }
 
@@ -66,8 +66,8 @@ impl Offers {
         capabilities
     }
 
-    /// The result of a method that needs nothing but the offers; `None` if the method is another, and an error's data if it
-    /// names what is not there.
+    /// The result of a method that depends only on the offers. `None` for other methods; an error's data if it names
+    /// something that does not exist.
     pub(super) fn result(&self, (method, params): (&str, &Value), state: &State) -> Option<Result<Value, Value>> {
         let named = |entry: fn(&String) -> Value, names: &[String]| names.iter().map(entry).collect::<Vec<Value>>();
         let result = match method {
@@ -106,7 +106,7 @@ impl Offers {
     }
 }
 
-/// Two entries at a time; the cursor of the second page is empty, which is a cursor like any other.
+/// Two entries at a time; the cursor of the second page is empty, which is still a cursor.
 fn page(kind: &str, entries: &[Value], params: &Value) -> Value {
     let at = match params.get("cursor").map(|cursor| cursor.as_str().unwrap()) {
         None => 0,

@@ -1,4 +1,4 @@
-//! The rounds of a call of 2026-07-28: after an answer that is missing the state says where the steps go on.
+//! The rounds of a 2026-07-28 call: after a missing answer, the state says where the steps continue.
 
 use lockkeeper::support::Digest;
 use serde_json::{Map, Value, json};
@@ -8,22 +8,22 @@ use super::{
     steps::{Call, Halt},
 };
 
-/// Letters of every width, quotes and breaks: no transport that knows better leaves them alone.
+/// Characters of every width, quotes and line breaks: a transport that meddles with texts would change some.
 const HEAD: &str = "\u{e9}\u{1f600}\"\\\n\t";
 
-/// What a call knows of its rounds.
+/// State of a call between rounds.
 pub(super) struct Rounds {
     params: Value,
     level: Option<String>,
     abilities: Value,
     pub(super) insists: bool,
     pub(super) keeps_state: bool,
-    /// Answers that no step took yet.
+    /// Answers that no step has used yet.
     responses: Map<String, Value>,
-    /// Requests without an answer that a step took: method and parameters.
+    /// Server requests of steps that got no answer yet: method and parameters.
     open: Map<String, Value>,
     at: usize,
-    /// True once the step at `at` was begun.
+    /// True once the step at `at` has begun.
     has_begun: bool,
 }
 
@@ -43,7 +43,7 @@ impl Rounds {
         }
     }
 
-    /// Takes up the state that came with the request.
+    /// Restores the state that came with the request.
     pub(super) fn go_on(&mut self, call: &mut Call) -> Result<(), Refusal> {
         let Some(state) = self.params.get("requestState") else { return Ok(()) };
         let Some(state) = opened(state.as_str().unwrap_or_default(), &call.core.name) else {
@@ -66,14 +66,13 @@ impl Rounds {
         Ok(())
     }
 
-    /// The next step.
     pub(super) fn next<'a>(&mut self, steps: &'a [Value]) -> Option<&'a Value> {
         self.at += usize::from(self.has_begun);
         self.has_begun = true;
         steps.get(self.at)
     }
 
-    /// The client is to come back at once.
+    /// Makes the client repeat the request at once.
     pub(super) fn again(&mut self) -> Halt {
         self.at += 1;
         Halt::Asked
@@ -117,7 +116,7 @@ impl Rounds {
         self.params.get("requestState").is_some()
     }
 
-    /// The result that asks; what came is kept, so that only the rest is asked again.
+    /// The result with server requests. Keeps the answers received, so that only the rest is requested again.
     pub(super) fn asking(self, call: &Call) -> Value {
         let asked = self.open.iter().filter(|(name, _)| !self.responses.contains_key(*name));
         let requests: Map<String, Value> =

@@ -1,6 +1,6 @@
-//! What a server does in its own way: the steps of its methods and tools, and what it lists. In every text of a step
-//! `{/POINTER}` stands for what is there in the message (`id`, `params`, `headers`), in what the call found out (`told`) or the
-//! session kept (`kept`), or in the `process`; alone it stands for the value itself.
+//! A server's own behaviour: the steps of its methods and tools, and its lists. In the texts of a step, `{/POINTER}` is
+//! replaced by a value: from the message (`id`, `params`, `headers`), from the call's findings (`told`), from the
+//! session (`kept`), or from the `process`. A text that consists only of this becomes the value itself.
 
 use std::sync::Arc;
 
@@ -12,36 +12,36 @@ use crate::kit::outlet::spaced;
 
 /// The tools of [`Script::everyday`].
 const EVERYDAY: &str = include_str!("everyday.json");
-/// Stands for every tool without steps of its own.
+/// Stands for every tool without its own steps.
 const ANY: &str = "*";
 
 /// The script of a server.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(crate) struct Script {
-    /// The entries of the list of tools.
+    /// The entries of the tool list.
     #[serde(default)]
     pub(super) tools: Vec<Value>,
-    /// The steps of calls by the names of the tools.
+    /// The steps of calls, by tool name.
     #[serde(default)]
     calls: Map<String, Value>,
-    /// The steps of other methods, which are answered as usual if these bring about no outcome.
+    /// The steps of other methods; answered as usual if the steps produce no outcome.
     #[serde(default)]
     methods: Map<String, Value>,
 }
 
-/// Where a server waits in the step `gate` while it is closed.
+/// Holds back servers in the step `gate` while it is closed.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate(Arc<watch::Sender<bool>>);
 
 // === impl Script ===
 
 impl Script {
-    /// A server with the tool `echo`, and tools that no list has.
+    /// A server with the tool `echo`, and with unlisted tools.
     pub(crate) fn everyday() -> Self {
         serde_json::from_str(EVERYDAY).unwrap()
     }
 
-    /// A server with this name, which accepts every version that it is offered.
+    /// A server with this name that accepts every version offered to it.
     pub(crate) fn named(name: &str) -> Self {
         Self::default().greeting(&json!({
             "protocolVersion": "{/params/protocolVersion}",
@@ -50,18 +50,18 @@ impl Script {
         }))
     }
 
-    /// The same with another result of the handshake.
+    /// The same with a different handshake result.
     pub(crate) fn greeting(self, result: &Value) -> Self {
         self.on("initialize", json!([["give", { "result": result }]]))
     }
 
-    /// The same with these steps of a method.
+    /// The same with these steps for a method.
     pub(crate) fn on(mut self, method: &str, steps: Value) -> Self {
         self.methods.insert(method.to_owned(), steps);
         self
     }
 
-    /// The same with a step before those of a method.
+    /// The same with an additional first step for a method.
     pub(crate) fn first(mut self, method: &str, step: Value) -> Self {
         let mut steps = vec![step];
         steps.extend(self.of_method(method).unwrap_or_default());
@@ -69,30 +69,30 @@ impl Script {
         self
     }
 
-    /// The same without steps of a method.
+    /// The same without steps for a method.
     pub(crate) fn usual(mut self, method: &str) -> Self {
         self.methods.remove(method);
         self
     }
 
-    /// The same with these steps of a tool, which is in no list.
+    /// The same with these steps for an unlisted tool.
     pub(crate) fn hidden(mut self, tool: &str, steps: Value) -> Self {
         self.calls.insert(tool.to_owned(), steps);
         self
     }
 
-    /// The same with these steps of every tool that has none.
+    /// The same with these steps for every tool without its own.
     pub(crate) fn any_tool(self, steps: Value) -> Self {
         self.hidden(ANY, steps)
     }
 
-    /// The same with this entry in the list of tools.
+    /// The same with this entry in the tool list.
     pub(crate) fn listed(mut self, tool: Value) -> Self {
         self.tools.push(tool);
         self
     }
 
-    /// The same with tools in the list that have nothing but their names.
+    /// The same with listed tools that have only names.
     pub(crate) fn lists(self, tools: &[&str]) -> Self {
         let tool = |name: &&str| json!({ "name": name, "inputSchema": { "type": "object" } });
         tools.iter().map(tool).fold(self, Self::listed)
@@ -102,7 +102,7 @@ impl Script {
         self.methods.get(method).map(steps)
     }
 
-    /// The steps of a call: the tool's, or those that the call brings, or those of every tool.
+    /// The steps of a call: the tool's, or the call's own, or the default ones.
     pub(super) fn of_call(&self, params: &Value) -> Vec<Value> {
         let own = params["name"].as_str().and_then(|name| self.calls.get(name));
         let brought = Some(&params["arguments"]["steps"]).filter(|steps| steps.is_array());
@@ -130,7 +130,7 @@ impl Gate {
     }
 
     pub(super) async fn pass(&self) {
-        // the sender is here
+        // `self` holds the sender, so it cannot be gone
         let _ = self.0.subscribe().wait_for(|is_open| *is_open).await;
     }
 }
@@ -139,7 +139,7 @@ fn steps(of: &Value) -> Vec<Value> {
     of.as_array().unwrap_or_else(|| panic!("no steps: {of}")).clone()
 }
 
-/// True if a text in this value stands for something else.
+/// True if a text in this value has a placeholder.
 pub(super) fn has_gaps(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains("{/"),
@@ -149,7 +149,7 @@ pub(super) fn has_gaps(value: &Value) -> bool {
     }
 }
 
-/// The value with what its texts stand for.
+/// The value with its placeholders replaced.
 pub(super) fn filled(value: &Value, from: &Value) -> Value {
     match value {
         Value::String(text) => filled_text(text, from),

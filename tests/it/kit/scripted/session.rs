@@ -1,4 +1,4 @@
-//! A server with sessions, toward one client.
+//! A server's session with one client.
 
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ impl Session for LegacySession {
 }
 
 impl LegacySession {
-    /// An answer to a request of the server's own, which must be open, or have been when the client answered.
+    /// An answer to a server request, which must be open, or must have been when the client answered.
     fn answered(&self, message: &Value) {
         let id = message["id"].as_str().unwrap_or_default();
         let is_open = self.0.change(|state| {
@@ -130,7 +130,7 @@ impl LegacySession {
         }
     }
 
-    /// The outcome of a request that needs no time, as a member of the response.
+    /// The outcome of an immediate request, as a member of the response.
     fn outcome(&self, method: &str, params: &Value) -> Value {
         let core = &self.0;
         if matches!(method, "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" | "tasks/cancel") {
@@ -187,7 +187,7 @@ impl LegacySession {
         call.outcome()
     }
 
-    /// The id of a task that runs beside calls, if it does: whoever waits for its result brings it about.
+    /// The id of a running task that no call created, if this is one: the request for its result completes it.
     fn unfinished(&self, task: &Value) -> Option<Value> {
         let state = self.0.state.borrow();
         let is_chore = state.chores.contains_key(task.as_str().unwrap_or_default());
@@ -208,7 +208,7 @@ impl LegacySession {
             let text = json!({ "type": "text", "text": core.name });
             return json!({ "result": { "content": [text], "_meta": related } });
         };
-        // it runs while it is waited for: what it does is said to be of it, and its status told
+        // it runs while its result is awaited: its messages are marked as the task's, and its status is reported
         for status in ["working", "completed"] {
             let mut told = known.clone();
             told["status"] = status.into();

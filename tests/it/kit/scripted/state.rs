@@ -1,4 +1,4 @@
-//! What a server knows of its clients.
+//! State that a server keeps for its clients.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 use super::{listens::Listen, offers::Offers, script::Gate};
 use crate::kit::{outlet::Outlet, record::Notes};
 
-/// A server toward one client; one of 2026-07-28 over HTTP toward all.
+/// A server's session with one client; a 2026-07-28 server over HTTP has one for all clients.
 pub(super) struct Core {
-    /// Unlike that of every other.
+    /// A unique name.
     pub(super) name: String,
     pub(super) aside: Outlet,
     pub(super) notes: Notes,
@@ -32,30 +32,30 @@ pub(super) struct State {
     pub(super) tools: Vec<String>,
     pub(super) prompts: Vec<String>,
     pub(super) resources: Vec<String>,
-    /// What was heard, in order, and what nobody waited for yet.
+    /// Received messages in order, and by method the ones not awaited yet.
     pub(super) received: Vec<(String, Value)>,
     pub(super) heard: HashMap<String, VecDeque<Value>>,
-    /// The methods of the server's own requests by their ids, and the answers.
+    /// The methods of server requests by id, and their answers.
     pub(super) methods: HashMap<String, String>,
     pub(super) asked: HashMap<String, Option<Value>>,
-    /// Those that were withdrawn: an answer may cross that.
+    /// Withdrawn server requests: an answer may cross the withdrawal.
     pub(super) withdrawn: HashSet<String>,
-    /// The last parameters of each method, and what its next requests are answered with.
+    /// The last parameters of each method, and prepared outcomes of its next requests.
     pub(super) requests: HashMap<String, Value>,
     pub(super) outcomes: HashMap<String, VecDeque<Value>>,
     /// Running requests by their ids.
     pub(super) running: HashMap<String, CancellationToken>,
     pub(super) tasks: Vec<Value>,
-    /// The parameters of the calls that made a task, by its id.
+    /// The parameters of the calls that created tasks, by task id.
     pub(super) chores: HashMap<String, Value>,
     pub(super) listens: BTreeMap<u64, Listen>,
-    /// How often each id and each token was used (2026-07-28).
+    /// Number of uses of each id and each token (2026-07-28).
     pub(super) used: HashMap<String, usize>,
-    /// The headers of the last request over HTTP.
+    /// The headers of the last HTTP request.
     pub(super) headers: Map<String, Value>,
-    /// What steps kept for those of other requests.
+    /// Values kept by steps for steps of other requests.
     pub(super) kept: Map<String, Value>,
-    /// True if it reads nothing more.
+    /// True if it has stopped reading.
     pub(super) is_deaf: bool,
 }
 
@@ -96,7 +96,7 @@ impl Core {
         });
     }
 
-    /// The parameters of the next one of this method that nobody waited for yet.
+    /// Waits for the next request of this method that was not awaited yet; returns its parameters.
     pub(super) async fn heard(&self, method: &str) -> Value {
         loop {
             let next = |state: &mut State| state.heard.get_mut(method).and_then(VecDeque::pop_front);
@@ -114,7 +114,7 @@ impl Core {
     }
 
     pub(super) async fn until(&self, is_so: impl FnMut(&State) -> bool) {
-        // the sender is here
+        // `self` holds the sender, so it cannot be gone
         let _ = self.state.subscribe().wait_for(is_so).await;
     }
 }

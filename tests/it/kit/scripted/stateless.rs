@@ -1,5 +1,6 @@
-//! A server of 2026-07-28. It asks in results alone, and what it knows of a call between two requests is in the state. What it
-//! receives is held against the specification: what is wrong is refused as it has to be, and is a fault in the record.
+//! A 2026-07-28 server. It sends requests only in results, and its knowledge of a call between two requests is in the
+//! state. It checks everything it receives against the specification: violations are refused as required, and recorded
+//! as faults.
 
 use std::sync::Arc;
 
@@ -20,17 +21,17 @@ use crate::kit::{
 };
 
 pub(super) const PREFIX: &str = "io.modelcontextprotocol/";
-/// The methods whose results say how long they are good.
+/// The methods whose results have cache hints.
 const CACHEABLE: [&str; 6] =
     ["server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"];
-/// The methods whose results may ask.
+/// The methods whose results may contain server requests.
 pub(super) const ASKING: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
-/// What the version puts around parameters.
+/// Members that the version adds to parameters.
 const ENVELOPE: [&str; 4] = ["protocolVersion", "clientInfo", "clientCapabilities", "logLevel"];
 
 pub(super) struct StatelessServer(pub(super) Arc<Core>);
 
-/// An error, and the status that it has over HTTP.
+/// An error, and its HTTP status.
 pub(super) struct Refusal {
     status: StatusCode,
     error: Value,
@@ -128,7 +129,7 @@ impl StatelessServer {
         }
     }
 
-    /// What every request must have.
+    /// Checks that a request has everything required.
     fn judge(&self, message: &Value, gateways: usize) -> Result<(), Refusal> {
         let (core, version) = (&self.0, self.0.offers.version.as_str());
         let (method, params) = (message["method"].as_str().unwrap(), &message["params"]);
@@ -236,7 +237,7 @@ impl StatelessServer {
 }
 
 impl Core {
-    /// A result with what the version adds.
+    /// A result with the members that the version adds.
     fn complete(&self, method: &str, mut result: Value) -> Value {
         let members = result.as_object_mut().unwrap();
         members.entry("resultType").or_insert_with(|| "complete".into());
@@ -253,7 +254,7 @@ impl Core {
     }
 }
 
-/// The parameters without what the version puts around them.
+/// The parameters without the members that the version adds.
 fn own(params: &Value) -> Value {
     let mut params = params.clone();
     let members = params.as_object_mut().unwrap();

@@ -1,4 +1,4 @@
-//! The steps of a call; what they find out is the text of its result.
+//! The steps of a call; their findings become the text of its result.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -16,14 +16,13 @@ use crate::kit::{
     record::Entry,
 };
 
-/// Where a call says something.
+/// Output of a call.
 pub(super) struct Exit {
     pub(super) outlet: Outlet,
-    /// The metadata of all that is said, if it is of a task.
+    /// The metadata of all its messages, if they belong to a task.
     pub(super) related: Option<Value>,
 }
 
-/// A running call.
 pub(super) struct Call {
     pub(super) core: Arc<Core>,
     exit: Exit,
@@ -32,20 +31,18 @@ pub(super) struct Call {
     arguments: Value,
     token: Value,
     pub(super) told: Map<String, Value>,
-    /// What it ends with in place of `told`.
+    /// The outcome that replaces `told`.
     outcome: Option<Value>,
-    /// True once its outcome was sent.
+    /// True once its outcome has been sent.
     pub(super) has_responded: bool,
-    /// Without sessions.
     pub(super) rounds: Option<Rounds>,
 }
 
-/// Why a call goes no further.
+/// Reason for stopping a call.
 pub(super) enum Halt {
-    /// With a result that asks.
+    /// The result has server requests.
     Asked,
     Refused(Refusal),
-    /// It is over.
     Over,
 }
 
@@ -99,7 +96,7 @@ impl Call {
         scripted.unwrap_or_else(|| self.arguments["steps"].as_array().cloned().unwrap_or_default())
     }
 
-    /// Takes all steps, or as many as there are before its end. For a server that asks in requests.
+    /// Runs all steps, or until the call ends. For a server that sends its own requests.
     pub(super) async fn run(&mut self, steps: Vec<Value>) {
         let mut left = VecDeque::from(steps);
         while let Some(step) = left.pop_front() {
@@ -120,7 +117,7 @@ impl Call {
         }
     }
 
-    /// What texts of steps may stand for.
+    /// Values for placeholders in steps.
     fn known(&self) -> Value {
         let (kept, headers) = {
             let state = self.core.state.borrow();
@@ -130,7 +127,7 @@ impl Call {
         json!({ "id": id, "params": params, "headers": headers, "told": self.told, "kept": kept, "process": process })
     }
 
-    /// The outcome that a step gave.
+    /// The outcome set by a step.
     pub(super) fn given(self) -> Option<Value> {
         self.outcome
     }
@@ -158,12 +155,12 @@ impl Call {
                 Ok(())
             }
             "again" => Err(self.rounds.as_mut().unwrap().again()),
-            // it asks what the client did not declare
+            // it requests something that the client did not declare
             "insist" => {
                 self.rounds.as_mut().unwrap().insists = true;
                 Ok(())
             }
-            // it knows nothing of a call between two requests: each begins at the first step
+            // it keeps no state of a call between two requests: each begins at the first step
             "forget" => {
                 let rounds = self.rounds.as_mut().unwrap();
                 rounds.keeps_state = false;
@@ -189,7 +186,7 @@ impl Call {
         }
     }
 
-    /// Steps of scripts.
+    /// Runs a step of a script.
     async fn act(&mut self, step: &str, arguments: &Arguments<'_>) {
         let outlet = &self.exit.outlet;
         match step {
@@ -199,7 +196,7 @@ impl Call {
                 result["content"] = json!([{ "type": "text", "text": words(&arguments.value(0)) }]);
                 self.outcome = Some(json!({ "result": result }));
             }
-            // sends the outcome, after which there are more steps
+            // sends the outcome before further steps
             "respond" => {
                 let mut answer = self.outcome.take().unwrap();
                 answer["id"] = self.id.clone();
@@ -219,7 +216,7 @@ impl Call {
         }
     }
 
-    /// Steps about requests of the server's own.
+    /// Steps about server requests.
     async fn question(&mut self, step: &str, arguments: &Arguments<'_>) -> Result<(), Halt> {
         let name = arguments.text(0);
         match (step, &mut self.rounds) {
@@ -261,7 +258,7 @@ impl Call {
         Ok(())
     }
 
-    /// Steps that say something.
+    /// Steps that send messages.
     async fn say(&mut self, step: &str, arguments: &Arguments<'_>) {
         match step {
             "progress" => {
@@ -300,12 +297,12 @@ impl Call {
         }
     }
 
-    /// Steps that wait for what is known, or find it out.
+    /// Steps that wait for something, or find it out.
     async fn look(&mut self, step: &str, arguments: &Arguments<'_>) {
         let core = Arc::clone(&self.core);
         match step {
             "hear" => drop(self.told.insert(arguments.text(0).to_owned(), core.heard(arguments.text(0)).await)),
-            // how often a method was heard in this session, and its last parameters
+            // number of requests with a method in this session, and the last parameters
             "count" => {
                 let method = arguments.text(0);
                 let state = core.state.borrow();
@@ -313,7 +310,7 @@ impl Call {
                 self.told.insert("count".to_owned(), state.count(method).into());
                 self.told.insert("last".to_owned(), last.map(|(_, params)| params.clone()).unwrap_or_default());
             }
-            // the next request of this method ends so
+            // the next request of this method ends like this
             "prepare" => core.change(|state| {
                 let outcomes = state.outcomes.entry(arguments.text(0).to_owned()).or_default();
                 if self.rounds.is_none() {
@@ -334,18 +331,19 @@ impl Call {
                 let times = usize::try_from(arguments.value(1).as_u64().unwrap()).unwrap();
                 core.until(|state| state.count(arguments.text(0)) >= times).await;
             }
-            // waits until somebody listens to this resource, or nobody
+            // waits until a client subscribes to this resource, or none does
             "listening" => {
                 let (uri, wanted) = (arguments.value(0), arguments.value(1));
                 let listens = |listens: bool| wanted == listens;
                 core.until(|state| listens(state.listens.values().any(|listen| listen.has_chosen(&uri)))).await;
             }
             "end_listens" => core.end_listens(),
-            // which session at this server it is
+            // identifies the session at this server
             "who" => drop(self.told.insert("who".to_owned(), core.name.clone().into())),
-            // who asks, and what can be asked of them: of this call, since requests of the gateway's own may come in between
+            // the caller's identity and capabilities: from this call, since the gateway's own requests may come in
+            // between
             "envelope" => drop(self.told.insert("envelope".to_owned(), self.envelope())),
-            // writes down what was found out, for who asks later
+            // stores a finding for later calls
             "note" => {
                 let mark = self.arguments["mark"].clone();
                 core.notes.write(Entry::Noted { mark, told: self.told.clone().into() });
@@ -355,7 +353,7 @@ impl Call {
         }
     }
 
-    /// Steps about the call of a mark, at whichever server of this record.
+    /// Steps about the call with a mark, at any server of this record.
     async fn elsewhere(&mut self, step: &str, mark: &Value) {
         let record = &self.core.notes.record;
         if step == "noted" {
