@@ -18,11 +18,11 @@ use crate::{
     backend::Supervisor,
     gateway::Gateway,
     http::Probed,
-    model::{ClientIp, status::ListedClients},
+    model::{BackendId, ClientIp, status::ListedClients},
     oauth::OAuth,
     replicas::{Replicas, Unready},
     resource::{Gate, protect_administration},
-    support::{Digest, Latch, MemoryBudget},
+    support::{Digest, Latch, MemoryBudget, ProcessTable, ProcessUse},
     telemetry::Telemetry,
     web::StatusSource,
 };
@@ -116,7 +116,23 @@ async fn readiness(State(machine): State<Machine>) -> Response {
 
 async fn status(State(machine): State<Machine>) -> impl IntoResponse {
     machine.supervisor.ask_for_other_eras().await;
-    ([(header::CACHE_CONTROL, "no-store")], Json((machine.status)(ListedClients::All)))
+    let used = used_by_programs(machine.supervisor.programs()).await;
+    let mut status = (machine.status)(ListedClients::All);
+    for (id, ProcessUse { processes, memory }) in used {
+        if let Some(backend) = status.backends.iter_mut().find(|backend| backend.id == id.as_str()) {
+            (backend.processes, backend.memory_bytes) = (Some(processes), Some(memory));
+        }
+    }
+    ([(header::CACHE_CONTROL, "no-store")], Json(status))
+}
+
+/// What the programs of each backend use, as far as the system shows it.
+async fn used_by_programs(programs: Vec<(BackendId, Vec<u32>)>) -> Vec<(BackendId, ProcessUse)> {
+    let read = move || {
+        let table = ProcessTable::read()?;
+        Some(programs.into_iter().filter_map(|(id, pids)| Some((id, table.used_by(&pids)?))).collect())
+    };
+    tokio::task::spawn_blocking(read).await.ok().flatten().unwrap_or_default()
 }
 
 async fn render(State(machine): State<Machine>) -> impl IntoResponse {

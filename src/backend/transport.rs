@@ -25,7 +25,7 @@ pub(crate) use interface::{
 };
 
 use self::connector::Connector;
-pub(crate) use self::stdio::{contained, spawner::Spawner};
+pub(crate) use self::stdio::{contained, running_programs::RunningPrograms, spawner::Spawner};
 use super::error::StartError;
 use crate::model::{BackendSpec, TransportSpec};
 

@@ -9,6 +9,7 @@ mod groups;
 mod hostile;
 mod meant_addresses;
 mod memory;
+mod operator;
 mod profile;
 mod program;
 mod readiness;

@@ -72,7 +72,7 @@ impl ExternalBackend {
         let slots = QuestionSlots::new(spec.parallel, context.limits.clone());
         let pool = Pool::new(context.limits.clone());
         let opener = Opener::new(&spec, &context, &listens, &interests);
-        let health = Health::starting();
+        let health = Health::starting(&context.clock);
         let calls = RwLock::default();
         let background = context.tasks.clone();
         let spawn = move |task| background.spawn_until_end(task);

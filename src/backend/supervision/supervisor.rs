@@ -22,7 +22,7 @@ use crate::{
         context::BackendContext,
         start::{era::KnownEras, start_turns::StartTurns},
         task_group::TaskGroup,
-        transport::{self, Spawner, http::ClientError},
+        transport::{self, RunningPrograms, Spawner, http::ClientError},
     },
     mcp::{Server, SoleClient, hearers::Announcer, observer::Observer},
     model::{
@@ -82,6 +82,7 @@ struct StartedBackend {
     generation: u64,
     backend: Backend,
     server: Arc<dyn Server>,
+    programs: RunningPrograms,
 }
 
 /// A backend as a server.
@@ -197,6 +198,15 @@ impl Supervisor {
         join_all(self.members.load_full().iter().map(|member| member.backend.ask_for_other_era())).await;
     }
 
+    /// The programs that run for each backend that starts any, by the number of their first process. Those in a container are not
+    /// among them.
+    pub fn programs(&self) -> Vec<(BackendId, Vec<u32>)> {
+        let members = self.members.load();
+        let with_programs =
+            members.iter().filter(|member| member.spec.transport.starts_process() && member.spec.container.is_none());
+        with_programs.map(|member| (member.spec.id.clone(), member.programs.pids())).collect()
+    }
+
     /// The status of all backends, in configured order. The catalog fills in the counts.
     pub fn status(&self) -> Vec<BackendStatus> {
         let BackendContext { environment, spawner, .. } = &self.context;
@@ -244,13 +254,15 @@ impl Supervisor {
 
 impl StartedBackend {
     fn start(spec: BackendSpec, generation: u64, context: BackendContext) -> Self {
+        let context = BackendContext { spawner: context.spawner.of_backend(), ..context };
+        let programs = context.spawner.running().clone();
         let backend = Backend::start(&spec, context);
         let server = backend.server();
-        Self { spec, generation, backend, server }
+        Self { spec, generation, backend, server, programs }
     }
 
     fn server(&self) -> SupervisedServer {
-        let Self { spec, generation, server, backend } = self;
+        let Self { spec, generation, server, backend, programs: _ } = self;
         let announcer = backend.announcer();
         SupervisedServer { id: spec.id.clone(), generation: *generation, server: Arc::clone(server), announcer }
     }

@@ -9,6 +9,7 @@ mod privileged;
 mod process;
 mod program_file;
 mod report;
+pub(crate) mod running_programs;
 pub(crate) mod spawner;
 
 use std::{

@@ -32,6 +32,9 @@ pub struct BackendStatus {
     /// State.
     #[serde(flatten)]
     pub state: BackendState,
+    /// The time since which it is not ready, RFC 3339; `None` if it is, and before its first start has ended.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub failing_since: Option<String>,
     /// Numbers of listed tools, prompts and resources (templates included).
     pub counts: OfferCounts,
     /// The reason why it offers no tools though it is ready.
@@ -44,6 +47,12 @@ pub struct BackendStatus {
     pub sessions: usize,
     /// Number of restarts.
     pub restarts: u64,
+    /// The processes of its programs, with all that they have started; `None` where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub processes: Option<usize>,
+    /// The resident memory of these processes, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub memory_bytes: Option<u64>,
     /// Its last output that was no message, oldest first: of the running start, or of the last failure.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub output: Vec<OutputLine>,
@@ -168,11 +177,14 @@ impl BackendStatus {
             notices: Vec::new(),
             server: None,
             state,
+            failing_since: None,
             counts: OfferCounts::default(),
             no_tools: None,
             left_out: Vec::new(),
             sessions: 0,
             restarts: 0,
+            processes: None,
+            memory_bytes: None,
             output: Vec::new(),
             advice: None,
             containment: None,

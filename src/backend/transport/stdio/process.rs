@@ -24,7 +24,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    cgroup::ProgramGroup, container::ProgramContainer, containment::Containment, program_file, report, spawner::Spawner,
+    cgroup::ProgramGroup, container::ProgramContainer, containment::Containment, program_file, report,
+    running_programs::RunningProgram, spawner::Spawner,
 };
 use crate::{
     backend::{
@@ -61,6 +62,7 @@ pub(super) struct Process {
     group: Group,
     output: OutputTail,
     around: AroundProgram,
+    running: Option<RunningProgram>,
     /// The process ends with the thread that started it.
     _spawner: Spawner,
 }
@@ -123,6 +125,7 @@ impl Process {
         let mut child = started.map_err(|error| {
             StartError::Unreachable(format!("the command `{}` cannot be started: {error}", spec.command))
         })?;
+        let running = child.id().map(|pid| spawner.running().began(pid));
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
         let group = Group(pid);
         let Some(stderr) = child.stderr.take() else {
@@ -131,7 +134,7 @@ impl Process {
         let contained = report::logged(backend, &status);
         tracing::info!(server = %backend, command = spec.command, pid = pid.map(Pid::as_raw), contained, "process started");
         let (backend, output) = (backend.clone(), output.clone());
-        let process = Self { backend, child, stderr, group, output, around, _spawner: spawner.clone() };
+        let process = Self { backend, child, stderr, group, output, around, running, _spawner: spawner.clone() };
         Ok((process, streams))
     }
 
@@ -144,7 +147,7 @@ impl Process {
         (stop, unanswered): (CancellationToken, UnansweredCalls),
         exited: watch::Sender<Option<String>>,
     ) {
-        let Self { backend, mut child, stderr, mut group, output: printed, around, _spawner } = self;
+        let Self { backend, mut child, stderr, mut group, output: printed, around, running, _spawner } = self;
         let over = CancellationToken::new();
         let live = async {
             let status = tokio::select! {
@@ -171,6 +174,7 @@ impl Process {
         let reading = until_late(&over, keep(&printed, stderr, &backend));
         let (text, _, ()) = tokio::join!(live, over.run_until_cancelled(writer), reading);
         exited.send_replace(Some(text));
+        drop(running);
         around.end().await;
         tokio::select! {
             // its reader has come to the end
