@@ -30,5 +30,7 @@ pub(crate) mod transport;
 pub use demo::Demo;
 pub use error::StartError;
 pub use server::user_servers::CONNECT_TOOL;
-pub use supervision::supervisor::{BackendChanges, BackendDeps, RetiredBackends, SupervisedServer, Supervisor};
+pub use supervision::supervisor::{
+    BackendChanges, BackendDeps, RestartRefusal, RetiredBackends, SupervisedServer, Supervisor,
+};
 pub use transport::http::ClientError;

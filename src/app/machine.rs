@@ -126,7 +126,7 @@ async fn status(State(machine): State<Machine>) -> impl IntoResponse {
     ([(header::CACHE_CONTROL, "no-store")], Json(status))
 }
 
-/// What the programs of each backend use, as far as the system shows it.
+/// Use by the programs of each backend, as far as the system shows it.
 async fn used_by_programs(programs: Vec<(BackendId, Vec<u32>)>) -> Vec<(BackendId, ProcessUse)> {
     let read = move || {
         let table = ProcessTable::read()?;
@@ -178,7 +178,7 @@ fn is_unknown_to_strangers(host: &Host, public_url: &Url) -> bool {
     }
 }
 
-fn bearer_digest(headers: &HeaderMap) -> Option<Digest> {
+pub(super) fn bearer_digest(headers: &HeaderMap) -> Option<Digest> {
     let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| Digest::sha256(token.trim()))
 }

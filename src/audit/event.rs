@@ -5,16 +5,19 @@ mod grant;
 mod invitation;
 mod key;
 mod login;
+mod operation;
 mod refusal;
 mod server;
 mod user;
 
+use self::operation::OperatorAct;
 pub use self::{
     client::ClientEvent,
     grant::{GrantEvent, GrantParties, Revoker},
     invitation::InvitationEvent,
     key::KeyEvent,
     login::LoginEvent,
+    operation::OperationEvent,
     refusal::RefusalEvent,
     server::ServerEvent,
     user::{UserChange, UserEvent},
@@ -40,6 +43,8 @@ pub enum AuditEvent {
     User(UserEvent),
     /// A user at a server behind the gateway.
     Server(ServerEvent),
+    /// An operator at the running gateway.
+    Operation(OperatorAct),
     /// The gateway runs with another configuration.
     ConfigurationChanged {
         /// The servers that were added, removed and replaced, and what waits for the next start.
@@ -61,6 +66,7 @@ impl AuditEvent {
             Self::Key(event) => event.line(),
             Self::User(event) => event.line(),
             Self::Server(event) => event.line(),
+            Self::Operation(act) => act.line(),
             Self::ConfigurationChanged { summary } => {
                 AuditLine::new("configuration_changed", "configuration changed").with("reason", summary)
             }
@@ -86,5 +92,6 @@ subjects!(
     Invitation(InvitationEvent),
     Key(KeyEvent),
     User(UserEvent),
-    Server(ServerEvent)
+    Server(ServerEvent),
+    Operation(OperatorAct)
 );

@@ -7,6 +7,7 @@ pub(crate) mod connector;
 mod fenced;
 pub(crate) mod http;
 mod interface;
+pub(crate) mod kept_output;
 mod line_input;
 mod outgoing;
 pub(crate) mod output_tail;

@@ -33,7 +33,11 @@ impl LogConfig {
 const LEVELS: [&str; 12] = ["off", "error", "warn", "info", "debug", "trace", "0", "1", "2", "3", "4", "5"];
 
 /// Checks log directives.
-pub(super) fn filter(text: &str) -> Result<String, String> {
+///
+/// # Errors
+///
+/// What a filter is, if this is none.
+pub fn filter(text: &str) -> Result<String, String> {
     // a word that is no level would be the name of a part, and show nothing
     let names_nothing = |directive: &str| {
         let is_level = LEVELS.iter().any(|level| directive.eq_ignore_ascii_case(level));

@@ -170,6 +170,19 @@ impl Health {
         let _ = changes.wait_for(|condition| !matches!(condition.phase, Phase::Starting(_))).await;
     }
 
+    /// The number of starts that were asked for after the first.
+    pub(crate) fn starts(&self) -> u64 {
+        self.condition.borrow().restarts
+    }
+
+    /// Waits until a start after so many has ended, well or not.
+    pub(crate) async fn start_after(&self, starts: u64) {
+        let is_over = |condition: &Condition| {
+            condition.restarts != starts && !matches!(condition.phase, Phase::Starting(_) | Phase::Lost { .. })
+        };
+        let _ = self.condition.subscribe().wait_for(is_over).await;
+    }
+
     /// True if it has failed before.
     pub(crate) fn has_failed(&self) -> bool {
         self.condition.borrow().restarts > 0

@@ -73,7 +73,7 @@ pub fn sessions(sessions: &[SessionStatus], style: Style) -> String {
 }
 
 /// State of a backend, coloured.
-pub(in crate::cli) fn state(backend: &BackendStatus) -> Cell {
+pub(crate) fn state(backend: &BackendStatus) -> Cell {
     coloured(&backend.state, &backend.state.to_string())
 }
 

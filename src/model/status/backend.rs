@@ -76,6 +76,21 @@ pub struct OutputLine {
     pub text: String,
 }
 
+/// A line that is kept for the operator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptLine {
+    /// Its number; later ones are greater.
+    pub number: u64,
+    /// Its time, RFC 3339.
+    pub at: String,
+    /// The user whose process printed it; `None` if several share that.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub user: Option<String>,
+    /// The line itself.
+    #[serde(flatten)]
+    pub line: OutputLine,
+}
+
 /// A stream of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -64,7 +64,7 @@ pub(super) struct Process {
     around: AroundProgram,
     running: Option<RunningProgram>,
     /// The process ends with the thread that started it.
-    _spawner: Spawner,
+    spawner: Spawner,
 }
 
 /// Things that are made for one program, and end with it.
@@ -125,7 +125,6 @@ impl Process {
         let mut child = started.map_err(|error| {
             StartError::Unreachable(format!("the command `{}` cannot be started: {error}", spec.command))
         })?;
-        let running = child.id().map(|pid| spawner.running().began(pid));
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
         let group = Group(pid);
         let Some(stderr) = child.stderr.take() else {
@@ -134,8 +133,14 @@ impl Process {
         let contained = report::logged(backend, &status);
         tracing::info!(server = %backend, command = spec.command, pid = pid.map(Pid::as_raw), contained, "process started");
         let (backend, output) = (backend.clone(), output.clone());
-        let process = Self { backend, child, stderr, group, output, around, running, _spawner: spawner.clone() };
+        let process = Self { backend, child, stderr, group, output, around, running: None, spawner: spawner.clone() };
         Ok((process, streams))
+    }
+
+    /// The process among those of its backend, ended by `stop`.
+    pub(super) fn listed(self, stop: &CancellationToken) -> Self {
+        let running = self.child.id().map(|pid| self.spawner.running().began(pid, stop));
+        Self { running, ..self }
     }
 
     /// Runs `writer`, which holds the child's standard input, until the child exits or `stop` is cancelled; ends what is left
@@ -147,7 +152,7 @@ impl Process {
         (stop, unanswered): (CancellationToken, UnansweredCalls),
         exited: watch::Sender<Option<String>>,
     ) {
-        let Self { backend, mut child, stderr, mut group, output: printed, around, running, _spawner } = self;
+        let Self { backend, mut child, stderr, mut group, output: printed, around, running, spawner: _spawner } = self;
         let over = CancellationToken::new();
         let live = async {
             let status = tokio::select! {
