@@ -15,9 +15,11 @@ mod http_service;
 mod kept_lists;
 mod known_servers;
 mod local_socket;
+mod log_switch;
 mod machine;
 mod machine_memory;
 mod module_settings;
+mod operator;
 mod outbound;
 mod outgoing;
 mod own_files;
@@ -28,6 +30,7 @@ mod reload;
 mod replica;
 mod run_record;
 mod server_cards;
+mod shared_users;
 pub mod stack;
 mod stdio;
 mod stored_task_owners;
@@ -49,8 +52,10 @@ use self::{
     call_path::{CallPath, CallPathDeps, World},
     kept_lists::KeptLists,
     known_servers::{KnownServers, ServerRecords},
+    log_switch::LogSwitch,
     machine::Machine,
     module_settings::LiveSettings,
+    operator::OperatorDesk,
     outbound::{document_hosts, login_providers, upstream_client},
     parts::{Background, Parts},
     replica::{OpenDoor, ReplicaPart},
@@ -186,7 +191,7 @@ impl App {
             tls: tls.as_ref(),
         };
         let (service, parts, background, reloader) = foundation.assemble(world)?;
-        tell_shared_users(&parts.oauth).await?;
+        shared_users::tell(&parts.oauth).await?;
         Ok(Self {
             listener,
             service,
@@ -350,23 +355,13 @@ async fn state_key(master: &SealingKey, storage: &Storage, world: &World) -> any
     Ok(SealingKey::new(key))
 }
 
-/// Reports once to the operator which keys share a user since the time when that was the default.
-async fn tell_shared_users(oauth: &OAuth) -> Result<(), oauth::OAuthError> {
-    for (user, keys) in oauth.keys().take_shared_users().await? {
-        tracing::warn!(%user, keys, "{keys} API keys share the user `{user}`, as keys did that were created without --user: \
-            their holders share sessions, processes and quotas, and see each other's connected apps as far as their \
-            rights reach. Existing keys stay so; keys created without --user are users of their own from now on. \
-            To part a key from the others: lockkeeper keys rotate ID --own-user (lockkeeper keys list shows the ids)");
-    }
-    Ok(())
-}
-
 // === impl Foundation ===
 
 impl Foundation<'_> {
     /// Builds the backends, the gateway, the frontends, and the service around them.
     fn assemble(self, world: World) -> anyhow::Result<(HttpService, Parts, Background, Arc<Reloader>)> {
         let path = self.call_path(&world).build(&world)?;
+        let log = LogSwitch::new(world.telemetry.clone(), log_settings(&self.config.log));
         let reloader = Arc::new(Reloader::new(
             self.config.clone(),
             &path,
@@ -374,7 +369,7 @@ impl Foundation<'_> {
             self.replicas.clone(),
             Arc::clone(&world.clock),
             self.live.clone(),
-            world.telemetry.clone(),
+            log.clone(),
         ));
         let status = self.status(&path, &reloader, &world.clock);
         let gate = Gate::new(self.oauth.clone(), module_settings::gate(self.config));
@@ -394,6 +389,16 @@ impl Foundation<'_> {
             started: Latch::default(),
             control: self.control.token.digest(),
         };
+        let desk = OperatorDesk {
+            supervisor: Arc::clone(&path.supervisor),
+            frontend: path.frontend.clone(),
+            oauth: self.oauth.clone(),
+            status: Arc::clone(&status),
+            log,
+            tracker: world.tracker.clone(),
+            cancel: world.cancel.clone(),
+            control: self.control.token.digest(),
+        };
         let web = web::WebState {
             oauth: self.oauth.clone(),
             upstream: self.upstream.clone(),
@@ -407,7 +412,8 @@ impl Foundation<'_> {
         };
         world.tracker.spawn(web.clone().sweep_sessions(world.cancel.clone()));
         world.tracker.spawn(web.clone().keep_logins_confirmed(world.cancel.clone()));
-        let others = self.oauth.router().merge(machine::router(machine)).merge(web::router(web));
+        let others =
+            self.oauth.router().merge(machine::router(machine)).merge(operator::router(desk)).merge(web::router(web));
         let others = others.merge(server_cards::router(&self.oauth));
         let others = others.merge(client_metadata::router(self.upstream.clone()));
         let guard = Guard::new(&module_settings::http(

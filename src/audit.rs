@@ -17,8 +17,8 @@ use std::{
 use parking_lot::Mutex;
 
 pub use self::event::{
-    AuditEvent, ClientEvent, GrantEvent, GrantParties, InvitationEvent, KeyEvent, LoginEvent, RefusalEvent, Revoker,
-    ServerEvent, UserChange, UserEvent,
+    AuditEvent, ClientEvent, GrantEvent, GrantParties, InvitationEvent, KeyEvent, LoginEvent, OperationEvent,
+    RefusalEvent, Revoker, ServerEvent, UserChange, UserEvent,
 };
 use self::{
     budget::{Budgets, Cost},

@@ -31,6 +31,6 @@ pub use demo::Demo;
 pub use error::StartError;
 pub use server::user_servers::CONNECT_TOOL;
 pub use supervision::supervisor::{
-    BackendChanges, BackendDeps, BackendVitals, RetiredBackends, SupervisedServer, Supervisor,
+    BackendChanges, BackendDeps, BackendVitals, RestartRefusal, RetiredBackends, SupervisedServer, Supervisor,
 };
 pub use transport::http::ClientError;

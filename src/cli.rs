@@ -31,6 +31,8 @@ pub mod invite;
 pub mod keys;
 mod known_backends;
 pub mod list;
+pub mod log;
+pub mod logs;
 mod long_names;
 pub mod master_key;
 pub mod migrate;
@@ -43,6 +45,7 @@ pub mod process;
 mod program_words;
 pub mod remove;
 mod replaced_file;
+pub mod restart;
 mod rights_args;
 mod rights_text;
 mod running_gateway;
@@ -121,7 +124,13 @@ pub enum Command {
     Doctor(doctor::DoctorArgs),
     /// Shows the servers and clients of the running gateway
     Status(status::StatusArgs),
-    /// Shows the client sessions of the running gateway
+    /// Starts a server of the running gateway anew
+    Restart(restart::RestartArgs),
+    /// Prints what the programs of a server printed, as far as the running gateway keeps it
+    Logs(logs::LogsArgs),
+    /// Changes the log of the running gateway for a while
+    Log(log::LogArgs),
+    /// Shows and ends the client sessions of the running gateway
     #[command(subcommand)]
     Sessions(sessions::SessionsCommand),
     /// Creates, lists, changes, rotates and revokes API keys
@@ -212,9 +221,12 @@ impl Command {
             | Self::Help(_)
             | Self::Man(_) => CommandPurpose::Unrelated,
             Self::Add(_) | Self::Import(_) | Self::Remove(_) => CommandPurpose::ChangesFile,
-            Self::List(_) | Self::Client(_) | Self::Audit(_) | Self::Backup(_) | Self::Healthcheck(_) => {
-                CommandPurpose::Asks
-            }
+            Self::List(_)
+            | Self::Client(_)
+            | Self::Audit(_)
+            | Self::Backup(_)
+            | Self::Healthcheck(_)
+            | Self::Logs(_) => CommandPurpose::Asks,
             Self::Tools(args) => args.purpose(),
             Self::Check(args) => args.purpose(),
             Self::Status(args) => args.purpose(),
@@ -234,6 +246,8 @@ impl Command {
             | Self::SigningKeys(_)
             | Self::Upstream(_)
             | Self::MasterKey(_)
+            | Self::Restart(_)
+            | Self::Log(_)
             | Self::Migrate(_) => CommandPurpose::ChangesData,
         }
     }
@@ -260,6 +274,9 @@ impl Command {
             Self::Check(args) => args.run(process).await,
             Self::Doctor(args) => Box::pin(args.run(process)).await,
             Self::Status(args) => args.run(process).await,
+            Self::Restart(args) => args.run(process).await,
+            Self::Logs(args) => args.run(process).await,
+            Self::Log(args) => args.run(process).await,
             Self::Sessions(command) => command.run(process).await,
             Self::Keys(command) => command.run(process).await,
             Self::Invite(args) => Box::pin(args.run(process)).await,

@@ -51,6 +51,17 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Frontend(Arc<FrontendState>);
 
+/// The outcome of the wish to end a session.
+#[derive(Debug)]
+pub enum EndedSession {
+    /// It was this one.
+    One(SessionStatus),
+    /// There is none.
+    Unknown,
+    /// Several could be meant.
+    Several(usize),
+}
+
 // === impl Frontend ===
 
 impl Frontend {
@@ -115,6 +126,22 @@ impl Frontend {
     /// Ends a session whose state at a backend is lost (`on_loss = "end"`); further requests get 404.
     pub async fn end_session(&self, id: &SessionId) {
         self.0.sessions.end_by_id(id).await;
+    }
+
+    /// Ends the session whose id begins like this, if it is the only one in memory.
+    pub async fn end_session_like(&self, beginning: &str) -> EndedSession {
+        let sessions = &self.0.sessions;
+        match &sessions.beginning_with(beginning)[..] {
+            [id] => match sessions.status_by_id(id) {
+                Some(status) => {
+                    sessions.end_by_id(id).await;
+                    EndedSession::One(status)
+                }
+                None => EndedSession::Unknown,
+            },
+            [] => EndedSession::Unknown,
+            several => EndedSession::Several(several.len()),
+        }
     }
 
     /// Ends the sessions of a user who is gone, and forgets the user's clients.

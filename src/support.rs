@@ -1,5 +1,5 @@
 //! Shared helpers: boxes, time, randomness, secrets, digests, signed tokens, rate limits, fair turns, work off the
-//! workers, the memory budget, the silence of peers, maps, one-time values, printable text, streams of bytes, pieces of
+//! workers, the memory budget, the silence of peers, the processes of the machine, maps, one-time values, printable text, streams of bytes, pieces of
 //! buffers, a writer that never waits, the launcher of programs, and the context of log events.
 
 pub mod background_writer;
@@ -27,6 +27,7 @@ pub mod pace;
 pub mod panics;
 pub mod piece;
 pub mod printable;
+pub mod process_table;
 pub mod random;
 pub mod sealing;
 pub mod secret;
@@ -44,6 +45,7 @@ pub use live::Live;
 pub use memory::{Account, MemoryBudget};
 pub use once::SpentDigests;
 pub use printable::{pasted, printable, printable_name, printable_text};
+pub use process_table::{ProcessTable, ProcessUse};
 pub use random::{OsRandom, Random, SeededRandom};
 pub use sealing::{NotSealedHere, SealingKey};
 pub use secret::Secret;

@@ -19,11 +19,11 @@ use crate::{
     backend::Supervisor,
     gateway::Gateway,
     http::Probed,
-    model::{ClientIp, status::ListedClients},
+    model::{BackendId, ClientIp, status::ListedClients},
     oauth::OAuth,
     replicas::{Replicas, Unready},
     resource::{Gate, protect_administration},
-    support::{Digest, Latch, MemoryBudget, Timestamp},
+    support::{Digest, Latch, MemoryBudget, ProcessTable, ProcessUse, Timestamp},
     telemetry::Telemetry,
     web::StatusSource,
 };
@@ -119,7 +119,23 @@ async fn readiness(State(machine): State<Machine>) -> Response {
 
 async fn status(State(machine): State<Machine>) -> impl IntoResponse {
     machine.supervisor.ask_for_other_eras().await;
-    ([(header::CACHE_CONTROL, "no-store")], Json((machine.status)(ListedClients::All)))
+    let used = used_by_programs(machine.supervisor.programs()).await;
+    let mut status = (machine.status)(ListedClients::All);
+    for (id, ProcessUse { processes, memory }) in used {
+        if let Some(backend) = status.backends.iter_mut().find(|backend| backend.id == id.as_str()) {
+            (backend.processes, backend.memory_bytes) = (Some(processes), Some(memory));
+        }
+    }
+    ([(header::CACHE_CONTROL, "no-store")], Json(status))
+}
+
+/// Use by the programs of each backend, as far as the system shows it.
+async fn used_by_programs(programs: Vec<(BackendId, Vec<u32>)>) -> Vec<(BackendId, ProcessUse)> {
+    let read = move || {
+        let table = ProcessTable::read()?;
+        Some(programs.into_iter().filter_map(|(id, pids)| Some((id, table.used_by(&pids)?))).collect())
+    };
+    tokio::task::spawn_blocking(read).await.ok().flatten().unwrap_or_default()
 }
 
 async fn render(State(machine): State<Machine>) -> impl IntoResponse {
@@ -169,7 +185,7 @@ fn is_unknown_to_strangers(host: &Host, public_url: &Url) -> bool {
     }
 }
 
-fn bearer_digest(headers: &HeaderMap) -> Option<Digest> {
+pub(super) fn bearer_digest(headers: &HeaderMap) -> Option<Digest> {
     let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| Digest::sha256(token.trim()))
 }

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use super::{
     call_path::{self, CallPath},
+    log_switch::LogSwitch,
     module_settings::{LiveSettings, log_settings},
     replica,
     stack::Stacks,
@@ -25,7 +26,7 @@ use crate::{
     oauth::OAuth,
     replicas::Replicas,
     support::Clock,
-    telemetry::{self, Telemetry},
+    telemetry,
     upstream::Upstream,
 };
 
@@ -41,7 +42,7 @@ pub struct Reloader {
     replicas: Option<Replicas>,
     clock: Arc<dyn Clock>,
     live: LiveSettings,
-    telemetry: Telemetry,
+    log: LogSwitch,
     /// Also makes one reload wait for another.
     state: Mutex<ReloadState>,
 }
@@ -77,7 +78,7 @@ impl Reloader {
         replicas: Option<Replicas>,
         clock: Arc<dyn Clock>,
         live: LiveSettings,
-        telemetry: Telemetry,
+        log: LogSwitch,
     ) -> Self {
         let CallPath { supervisor, stacks, gateway, crossing, frontend } = path;
         count_from_zero(&running.backends);
@@ -92,7 +93,7 @@ impl Reloader {
             replicas,
             clock,
             live,
-            telemetry,
+            log,
             state: Mutex::new(ReloadState { running, pending: Vec::new(), refused: None }),
         }
     }
@@ -104,7 +105,7 @@ impl Reloader {
         let mut state = self.state.lock();
         let settings = take_over(&mut state.running, config);
         self.live.replace(&state.running);
-        if let Err(error) = self.telemetry.change_log(&log_settings(&state.running.log)) {
+        if let Err(error) = self.log.configure(log_settings(&state.running.log)) {
             tracing::error!(%error, "the log goes on as before");
         }
         let changes = self.replace(&config.backends, &config.groups);

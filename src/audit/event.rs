@@ -5,16 +5,19 @@ mod grant;
 mod invitation;
 mod key;
 mod login;
+mod operation;
 mod refusal;
 mod server;
 mod user;
 
+use self::operation::OperatorAct;
 pub use self::{
     client::ClientEvent,
     grant::{GrantEvent, GrantParties, Revoker},
     invitation::InvitationEvent,
     key::KeyEvent,
     login::LoginEvent,
+    operation::OperationEvent,
     refusal::RefusalEvent,
     server::ServerEvent,
     user::{UserChange, UserEvent},
@@ -34,6 +37,8 @@ pub enum AuditEvent {
     User(UserEvent),
     /// A user at a server behind the gateway.
     Server(ServerEvent),
+    /// An operator at the running gateway.
+    Operation(OperatorAct),
     /// The gateway runs with a new configuration.
     ConfigurationChanged {
         /// The added, removed and replaced servers, and changes that take effect at the next start.
@@ -55,6 +60,7 @@ impl AuditEvent {
             Self::Key(event) => event.line(),
             Self::User(event) => event.line(),
             Self::Server(event) => event.line(),
+            Self::Operation(act) => act.line(),
             Self::ConfigurationChanged { summary } => {
                 AuditLine::new("configuration_changed", "configuration changed").with("reason", summary)
             }
@@ -80,5 +86,6 @@ subjects!(
     Invitation(InvitationEvent),
     Key(KeyEvent),
     User(UserEvent),
-    Server(ServerEvent)
+    Server(ServerEvent),
+    Operation(OperatorAct)
 );

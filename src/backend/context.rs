@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{
     start::{era::KnownEras, start_turns::StartTurns},
     task_group::TaskGroup,
-    transport::{Spawner, http::Client},
+    transport::{Spawner, http::Client, kept_output::KeptOutput},
 };
 use crate::{
     mcp::{SoleClient, hearers::Hearers, observer::Observer},
@@ -26,6 +26,8 @@ pub(crate) struct BackendContext {
     pub(super) environment: Arc<BTreeMap<String, String>>,
     /// Starts their processes.
     pub(super) spawner: Spawner,
+    /// Output of the backend's programs, for its operator.
+    pub(super) kept: KeptOutput,
     /// The client for HTTP of servers without settings of their own.
     pub(super) client: Client,
     /// The group of the backend's own tasks.

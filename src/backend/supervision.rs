@@ -7,14 +7,20 @@ pub(crate) mod supervisor;
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
-use tokio::time::{Instant, interval};
+use tokio::{
+    sync::watch,
+    time::{Instant, interval, timeout},
+};
 
 use super::{
-    connection::calls::ClientUse,
+    connection::{ServerConnection, calls::ClientUse},
     context::BackendContext,
     error::StartError,
-    server::external_backend::ExternalBackend,
-    sharing::connection_slot::SlotState,
+    server::external_backend::{ExternalBackend, RESTARTED},
+    sharing::{
+        connection_key::ConnectionKey,
+        connection_slot::{Slot, SlotState},
+    },
     start::{
         connection_start::{ConnectionStart, Succession},
         opener::Failure,
@@ -25,7 +31,7 @@ use super::{
 };
 use crate::{
     mcp::observer::LifecycleEvent,
-    model::{BackendSpec, OnLoss, ServerHome},
+    model::{BackendSpec, OnLoss, ServerHome, status::OutputLine},
 };
 
 /// Delay before a start that is unlikely to succeed.
@@ -39,6 +45,12 @@ const SWEEP: Duration = Duration::from_secs(30);
 
 /// Life of a spare process after the last connection of a client.
 const SPARE_LIFE: Duration = Duration::from_mins(1);
+
+/// Maximum wait for the programs of a server that is started anew.
+const END_TIMEOUT: Duration = Duration::from_secs(6);
+
+/// The requests of the operator to start a server anew, with the programs that ran then.
+type Restarts = watch::Receiver<Vec<u32>>;
 
 /// Supervises one backend.
 struct Supervision(Arc<ExternalBackend>);
@@ -108,15 +120,16 @@ impl Supervision {
     async fn hold_base(&self) {
         let mut failures = 0;
         let mut turned: Option<Instant> = None;
+        let mut restarts = self.0.restarts.subscribe();
         loop {
-            let ended = match self.run_once(failures).await {
+            let ended = match self.run_once(failures, &mut restarts).await {
                 SessionEnded::EraChanged(failure) if turned.is_some_and(|last| last.elapsed() < SHORT_LIFE) => {
                     SessionEnded::Failed(failure)
                 }
                 ended => ended,
             };
             failures = match ended {
-                SessionEnded::Lived => 0,
+                SessionEnded::Lived | SessionEnded::Restarted => 0,
                 SessionEnded::Brief => failures + 1,
                 SessionEnded::EraChanged(_) => {
                     turned = Some(Instant::now());
@@ -124,14 +137,13 @@ impl Supervision {
                 }
                 SessionEnded::InCall(failure) => {
                     self.failed(failure, delay_after(0));
-                    self.0.health.pause(delay_after(0)).await;
+                    self.pause(delay_after(0), &mut restarts).await;
                     failures
                 }
                 SessionEnded::Failed(failure) => {
                     let wait = if failure.error.is_lasting() { LASTING_DELAY } else { delay_after(failures) };
                     self.failed(failure, wait);
-                    self.0.health.pause(wait).await;
-                    failures + 1
+                    if self.pause(wait, &mut restarts).await == Pause::Over { failures + 1 } else { 0 }
                 }
             };
             metrics::counter!("lockkeeper_server_restarts_total", "server" => self.0.spec.id.to_string()).increment(1);
@@ -152,18 +164,28 @@ impl Supervision {
         self.0.pool.base().set(SlotState::Failed(error.postponed(retry_in)));
     }
 
-    /// Runs the base connection from its start to its end, after so many failures in a row.
-    async fn run_once(&self, failures: u32) -> SessionEnded {
-        let base = self.0.pool.base();
-        let (client, key) = (self.0.base_client().await, self.0.base_key());
-        base.set(SlotState::Starting(Arc::clone(&client)));
-        self.0.health.tries_again();
-        let succession = if base.has_lived() { Succession::Another } else { Succession::First };
-        let start = ConnectionStart { key: &key, succession, user: None };
-        let connection = match self.0.detection(start, &key).open_base(&client).await {
-            Ok(connection) => connection,
-            Err(failure) => return SessionEnded::Failed(failure),
-        };
+    /// Waits for the next start.
+    async fn pause(&self, wait: Duration, restarts: &mut Restarts) -> Pause {
+        tokio::select! {
+            () = self.0.health.pause(wait) => Pause::Over,
+            Ok(()) = restarts.changed() => {
+                self.started_anew(restarts, Vec::new()).await;
+                Pause::Cut
+            }
+        }
+    }
+
+    /// Waits for the end of the programs that ran when the operator had the server started anew: they may have what only one can
+    /// have.
+    async fn started_anew(&self, restarts: &mut Restarts, output: Vec<OutputLine>) -> SessionEnded {
+        let pids = restarts.borrow_and_update().clone();
+        self.0.health.lost(RESTARTED.to_owned(), output);
+        let _ = timeout(END_TIMEOUT, self.0.context.spawner.running().end(&pids)).await;
+        SessionEnded::Restarted
+    }
+
+    /// Gives calls a new base connection.
+    async fn serve(&self, base: &Slot, key: &ConnectionKey, connection: &Arc<ServerConnection>) {
         self.0.crossing.set_server_tasks(connection.tasks());
         connection.follow_interests().await;
         let lived = base.has_lived();
@@ -171,18 +193,49 @@ impl Supervision {
         if let Some(summary) = connection.summary() {
             self.0.health.ready(summary);
         }
-        base.set(SlotState::Ready(Arc::clone(&connection)));
+        base.set(SlotState::Ready(Arc::clone(connection)));
         self.0.opener.transport.demand.met();
         // listeners know an earlier connection, or were notified in vain during the start
         if lived && connection.context.is_of_one_client {
-            self.0.notify_restarted(&key, &connection);
+            self.0.notify_restarted(key, connection);
         } else if lived || self.0.health.has_failed() {
-            self.0.listens.notify_lists_changed(&key);
+            self.0.listens.notify_lists_changed(key);
         }
+    }
+
+    /// Runs the base connection from its start to its end, after so many failures in a row.
+    async fn run_once(&self, failures: u32, restarts: &mut Restarts) -> SessionEnded {
+        let base = self.0.pool.base();
+        let (client, key) = (self.0.base_client().await, self.0.base_key());
+        base.set(SlotState::Starting(Arc::clone(&client)));
+        self.0.health.tries_again();
+        let succession = if base.has_lived() { Succession::Another } else { Succession::First };
+        let start = ConnectionStart { key: &key, succession, user: None };
+        let detection = self.0.detection(start, &key);
+        let opened = tokio::select! {
+            biased;
+            Ok(()) = restarts.changed() => return self.started_anew(restarts, Vec::new()).await,
+            opened = detection.open_base(&client) => opened,
+        };
+        let connection = match opened {
+            Ok(connection) => connection,
+            Err(failure) => return SessionEnded::Failed(failure),
+        };
+        self.serve(base, &key, &connection).await;
         let began = Instant::now();
-        let reason = connection.over().await;
+        let reason = tokio::select! {
+            biased;
+            Ok(()) = restarts.changed() => {
+                connection.end(RESTARTED);
+                connection.reason()
+            }
+            reason = connection.over() => reason,
+        };
         self.0.lost(base);
         let output = connection.output();
+        if reason == RESTARTED {
+            return self.started_anew(restarts, output).await;
+        }
         if self.0.era.doubted().is_some() {
             tracing::info!(server = %self.0.spec.id, reason, "the server's protocol era is detected again");
             return SessionEnded::EraChanged(Failure { error: StartError::Unreachable(reason), output });
@@ -206,6 +259,15 @@ fn delay_after(failures: u32) -> Duration {
     Duration::from_secs(1 << failures.min(6)).min(MAX_DELAY)
 }
 
+/// End of a pause before a start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pause {
+    /// The start is due, or a call waits for it.
+    Over,
+    /// The operator has the server started anew.
+    Cut,
+}
+
 /// End of a base connection.
 enum SessionEnded {
     /// It lasted for a while: it is restarted at once.
@@ -216,6 +278,8 @@ enum SessionEnded {
     EraChanged(Failure),
     /// It ended soon, in a client's call: it is restarted after a second, however often that happens.
     InCall(Failure),
+    /// The operator has the server started anew: at once.
+    Restarted,
     /// It did not start, or ended soon.
     Failed(Failure),
 }

@@ -7,6 +7,7 @@ pub(crate) mod connector;
 mod fenced;
 pub(crate) mod http;
 mod interface;
+pub(crate) mod kept_output;
 mod line_input;
 mod outgoing;
 pub(crate) mod output_tail;
@@ -25,7 +26,7 @@ pub(crate) use interface::{
 };
 
 use self::connector::Connector;
-pub(crate) use self::stdio::{contained, spawner::Spawner};
+pub(crate) use self::stdio::{contained, running_programs::RunningPrograms, spawner::Spawner};
 use super::error::StartError;
 use crate::model::{BackendSpec, TransportSpec};
 

@@ -10,13 +10,13 @@ use std::{
 };
 
 use clap::{
-    Args,
+    ArgGroup, Args,
     builder::{PossibleValuesParser, TypedValueParser},
 };
 use serde_json::json;
 
 use self::{
-    entry::{Existing, GatewayPlace, text, with_entry},
+    entry::{Existing, GatewayPlace, text, with_entry, without_entry},
     programs::{ClientProgram, EntryForm, PROGRAMS},
 };
 use super::{
@@ -34,6 +34,7 @@ Examples:
   lockkeeper client                          the clients that are known
   lockkeeper client cursor                   what Cursor needs
   lockkeeper client cursor --write           writes it into Cursor's file
+  lockkeeper client cursor --remove          takes it out again
   lockkeeper client zed --server git         one server alone
   lockkeeper client codex --url https://mcp.example.com --write";
 
@@ -42,7 +43,7 @@ const LONGEST: u64 = 16 << 20;
 
 /// `client`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, group = ArgGroup::new("change").args(["write", "remove"]))]
 pub struct ClientArgs {
     /// The client; without one, all are listed
     #[arg(value_parser = known())]
@@ -54,10 +55,13 @@ pub struct ClientArgs {
     #[arg(long, value_name = "NAME")]
     server: Option<String>,
     /// Writes the entry into the client's file
-    #[arg(long)]
+    #[arg(long, requires = "client")]
     write: bool,
+    /// Removes the entry from the client's file
+    #[arg(long, requires = "client", conflicts_with_all = ["url", "server"])]
+    remove: bool,
     /// Another file than the usual one
-    #[arg(long, value_name = "FILE", requires = "write")]
+    #[arg(long, value_name = "FILE", requires = "change")]
     file: Option<PathBuf>,
     /// Replaces another entry of the same name
     #[arg(long, requires = "write")]
@@ -81,7 +85,6 @@ impl ClientArgs {
             self.list(process);
             return Ok(());
         };
-        let url = self.endpoint(process)?;
         let path = self
             .file
             .as_ref()
@@ -90,6 +93,10 @@ impl ClientArgs {
         let path = path.ok_or_else(|| {
             CommandFailure::failed("there is no home folder").advise("name the file: `--write --file FILE`")
         })?;
+        if self.remove {
+            return self.remove(&program, &path, process);
+        }
+        let url = self.endpoint(process)?;
         if self.write {
             return self.write(&program, (&path, &url), process);
         }
@@ -162,15 +169,56 @@ impl ClientArgs {
             entry::EntryError::Taken => failed(error.to_string()).advise("add `--replace` to replace it"),
             error => failed(error.to_string()),
         })?;
-        let Some(after) = after else {
+        if let Some(after) = &after {
+            replaced_file::write(path, after).map_err(|error| failed(error.to_string()))?;
+        }
+        if self.form.json {
+            Self::report(program, (path, url), after.is_some(), process);
+            return Ok(());
+        }
+        if after.is_none() {
             process.output.print(&format!("{} has the entry already", path.display()));
             return Ok(());
-        };
-        replaced_file::write(path, &after).map_err(|error| failed(error.to_string()))?;
+        }
         process.output.print(&format!("added `lockkeeper` ({url}) to {}", path.display()));
         process.output.remark(&format!("file: {}", path.display()));
         process.output.remark(program.then);
         Ok(())
+    }
+
+    fn remove(&self, program: &ClientProgram, path: &Path, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let failed = |why: String| {
+            CommandFailure::failed(format!("{} stays as it is", path.display()))
+                .why(why)
+                .advise(format!("remove the entry of `lockkeeper client {}` by hand", program.id))
+        };
+        let before = read(path).map_err(|error| failed(error.to_string()))?;
+        let removed = without_entry(program, &before).map_err(|error| failed(error.to_string()))?;
+        if let Some((after, _)) = &removed {
+            replaced_file::write(path, after).map_err(|error| failed(error.to_string()))?;
+        }
+        let url = removed.as_ref().map(|(_, url)| url.as_str()).unwrap_or_default();
+        if self.form.json {
+            Self::report(program, (path, url), removed.is_some(), process);
+            return Ok(());
+        }
+        let file = path.display();
+        process.output.print(&match &removed {
+            None => format!("{file} has no entry `lockkeeper`"),
+            Some(_) if url.is_empty() => format!("removed `lockkeeper` from {file}"),
+            Some(_) => format!("removed `lockkeeper` ({url}) from {file}"),
+        });
+        if removed.is_some() {
+            process.output.remark("The app keeps its tokens until you end its grant: on your account page, or with `lockkeeper grants revoke`.");
+        }
+        Ok(())
+    }
+
+    /// Prints as JSON what has become of the file.
+    fn report(program: &ClientProgram, (path, url): (&Path, &str), changed: bool, process: &mut ProcessContext) {
+        let file = path.display().to_string();
+        let url = (!url.is_empty()).then_some(url);
+        process.output.json(&json!({ "client": program.id, "file": file, "url": url, "changed": changed }));
     }
 }
 

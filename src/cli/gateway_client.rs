@@ -6,9 +6,14 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderValue, StatusCode, header};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use serde_json::Value;
 use tokio::net::UnixStream;
-use url::Url;
+use url::{
+    Url,
+    form_urlencoded::{self, byte_serialize},
+};
 
 use super::{
     arguments,
@@ -135,18 +140,59 @@ impl GatewayClient {
     }
 
     /// Status of the gateway, parsed and as JSON.
-    pub async fn status(&self) -> Result<(Status, serde_json::Value), CommandFailure> {
+    pub async fn status(&self) -> Result<(Status, Value), CommandFailure> {
         let text = self.get("/api/status").await?;
         let strange = |error: serde_json::Error| {
             CommandFailure::failed(format!("the server at {} is not a gateway of this version", self.url)).why(error)
         };
-        let document: serde_json::Value = serde_json::from_str(&text).map_err(strange)?;
+        let document: Value = serde_json::from_str(&text).map_err(strange)?;
         let status = serde::Deserialize::deserialize(&document).map_err(strange)?;
         Ok((status, document))
     }
 
     /// The body at `path`.
     pub async fn get(&self, path: &str) -> Result<String, CommandFailure> {
+        let answer = self.send(Method::GET, path).await?;
+        match answer.status() {
+            status if status.is_success() => Ok(String::from_utf8_lossy(answer.body()).into_owned()),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                Err(CommandFailure::failed(format!("the gateway at {} refused the request", self.url))
+                    .why("the API key is wrong, ended, or has no admin rights")
+                    .advise("create one with admin rights: `lockkeeper keys create NAME --admin --direct`"))
+            }
+            status => Err(CommandFailure::failed(format!("the gateway at {} answered {status}", self.url))),
+        }
+    }
+
+    /// The answer to what only commands on its machine may ask of it; `segments` and `parameters` name that.
+    pub async fn operate(
+        &self,
+        method: Method,
+        segments: &[&str],
+        parameters: &[(&str, &str)],
+    ) -> Result<Value, CommandFailure> {
+        let encoded = segments.iter().map(|segment| byte_serialize(segment.as_bytes()).collect::<String>());
+        let path = encoded.collect::<Vec<_>>().join("/");
+        let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
+        let answer = self.send(method, &format!("/api/{path}?{query}")).await?;
+        let document: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
+        if answer.status().is_success() {
+            return Ok(document);
+        }
+        let said = |member: &str| document[member].as_str().filter(|text| !text.is_empty());
+        let Some(error) = said("error") else {
+            return Err(CommandFailure::failed(format!("the gateway at {} answered {}", self.url, answer.status()))
+                .why("it is of an earlier version, or another program")
+                .advise("start it anew, so that it has the version of this command"));
+        };
+        let failure = CommandFailure::failed(error);
+        Err(match said("advice") {
+            Some(advice) => failure.advise(advice),
+            None => failure,
+        })
+    }
+
+    async fn send(&self, method: Method, path: &str) -> Result<Response<Bytes>, CommandFailure> {
         let silent = |error: FetchError| {
             let why = match error {
                 FetchError::TooSlow(_) => "it did not answer in time".to_owned(),
@@ -159,7 +205,8 @@ impl GatewayClient {
         let address = format!("{}{path}", self.url);
         let wrong = |why: String| CommandFailure::failed(format!("{address} cannot be requested")).why(why);
         let url = Url::parse(&address).map_err(|error| wrong(error.to_string()))?;
-        let mut request = FetchRequest::get(url);
+        let accept = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static("application/json"))]);
+        let mut request = FetchRequest::new(method, url, accept, Bytes::new());
         let value = |text: &str| HeaderValue::try_from(text).map_err(|error| wrong(error.to_string()));
         if let Some(host) = &self.host {
             request = request.header(header::HOST, value(host)?);
@@ -180,15 +227,6 @@ impl GatewayClient {
                 .map_err(|error| CommandFailure::failed("outbound HTTP cannot be set up").why(error))?;
             client.send(request, bounds).await
         };
-        let answer = answer.map_err(silent)?;
-        match answer.status() {
-            status if status.is_success() => Ok(String::from_utf8_lossy(answer.body()).into_owned()),
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                Err(CommandFailure::failed(format!("the gateway at {} refused the request", self.url))
-                    .why("the API key is wrong, ended, or has no admin rights")
-                    .advise("create one with admin rights: `lockkeeper keys create NAME --admin --direct`"))
-            }
-            status => Err(CommandFailure::failed(format!("the gateway at {} answered {status}", self.url))),
-        }
+        answer.map_err(silent)
     }
 }

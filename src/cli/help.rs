@@ -10,7 +10,7 @@ const FIRST: [&str; 12] =
 
 /// All commands.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Running", &["serve", "stdio", "connect", "status", "healthcheck"]),
+    ("Running", &["serve", "stdio", "connect", "status", "restart", "logs", "log", "healthcheck"]),
     ("Servers", &["add", "import", "remove", "list", "check", "tools", "translate"]),
     (
         "Clients and people",

@@ -102,6 +102,8 @@ impl Probe {
             let Ok(id) = BackendId::parse(&status.id) else { continue };
             let failed = listed.iter().find(|(listed, _)| *listed == id).and_then(|(_, outcome)| outcome.clone().err());
             status.state = judge(status.state.clone(), failed);
+            // it has just been started
+            status.failing_since = None;
             status.offers(self.gateway.counts(&id), self.gateway.no_tools(&id));
         }
         statuses

@@ -1,11 +1,13 @@
 //! `lockkeeper sessions`: the client sessions of the running gateway.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
+use http::Method;
 
 use super::{
     arguments::FormatArgs,
     failure::CommandFailure,
-    gateway_client::GatewayArgs,
+    gateway_client::{GatewayArgs, GatewayClient},
+    operator,
     process::{CommandPurpose, ProcessContext},
     status,
 };
@@ -15,10 +17,12 @@ use super::{
 pub enum SessionsCommand {
     /// Lists the open sessions
     List(ListSessionsArgs),
+    /// Ends a session: its calls and streams end, and its client has to open another
+    End(EndSessionArgs),
 }
 
 /// `sessions list`.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Args)]
 pub struct ListSessionsArgs {
     #[command(flatten)]
     form: FormatArgs,
@@ -26,23 +30,58 @@ pub struct ListSessionsArgs {
     target: GatewayArgs,
 }
 
+/// `sessions end`.
+#[derive(Debug, Args)]
+pub struct EndSessionArgs {
+    /// The id, as `sessions list` shows it
+    id: String,
+    #[command(flatten)]
+    form: FormatArgs,
+}
+
 impl SessionsCommand {
     /// The relation to the gateway that runs here.
     pub(super) fn purpose(&self) -> CommandPurpose {
-        let Self::List(list) = self;
-        list.target.purpose()
+        match self {
+            Self::List(list) => list.target.purpose(),
+            Self::End(_) => CommandPurpose::ChangesData,
+        }
     }
 
     /// Runs the subcommand.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        let Self::List(list) = self;
-        let (status, document) = list.target.find(process)?.status().await?;
-        if list.form.json {
+        match self {
+            Self::List(list) => list.run(process).await,
+            Self::End(end) => end.run(process).await,
+        }
+    }
+}
+
+impl ListSessionsArgs {
+    async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let (status, document) = self.target.find(process)?.status().await?;
+        if self.form.json {
             process.output.json(&document["sessions"]);
         } else {
             let text = status::sessions(&status.sessions, process.output.out);
             process.output.print(&text);
         }
+        Ok(())
+    }
+}
+
+impl EndSessionArgs {
+    async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let gateway = GatewayClient::local(process)?;
+        let by = operator::name(process);
+        let document = gateway.operate(Method::POST, &["sessions", &self.id, "end"], &[("by", &by)]).await?;
+        if self.form.json {
+            process.output.json(&document);
+            return Ok(());
+        }
+        let ended = |member: &str| document["ended"][member].as_str().map_or("-", |text| text).to_owned();
+        let (id, user, client) = (ended("id"), ended("user"), ended("client"));
+        process.output.print(&format!("ended the session {id} of {user} ({client})"));
         Ok(())
     }
 }

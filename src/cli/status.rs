@@ -1,5 +1,10 @@
 //! `lockkeeper status`: the servers and sessions of the running gateway.
 
+mod tables;
+
+pub use self::tables::sessions;
+pub(super) use self::tables::state;
+use self::tables::{backends, details, groups};
 use super::{
     arguments::FormatArgs,
     containment,
@@ -7,12 +12,10 @@ use super::{
     gateway_client::GatewayArgs,
     output::{Emphasis, Style},
     process::{CommandPurpose, ProcessContext},
-    table::{Cell, TextTable},
 };
 use crate::{
     model::status::{
-        BackendState, BackendStatus, CertificateStatus, EraSource, EraStatus, GroupStatus, MemoryStatus, OmittedEntry,
-        ProcessStatus, SessionStatus, Status, summary,
+        BackendState, BackendStatus, CertificateStatus, MemoryStatus, OmittedEntry, ProcessStatus, Status, summary,
     },
     support::printable,
 };
@@ -23,7 +26,7 @@ const SHOWN_LINES: usize = 10;
 /// `status`.
 #[derive(Debug, clap::Args)]
 pub struct StatusArgs {
-    /// Also prints notices about protocol versions, for the authors of servers
+    /// Also prints transports, eras, prompts and resources, and notices about protocol versions for the authors of servers
     #[arg(short, long)]
     verbose: bool,
     #[command(flatten)]
@@ -46,7 +49,11 @@ impl StatusArgs {
         } else {
             let mut text = render(&status, process.output.out);
             if self.verbose {
-                text.push_str(&versions(&status.backends, process.output.out));
+                text.extend([
+                    "\n",
+                    &details(&status.backends, process.output.out),
+                    &versions(&status.backends, process.output.out),
+                ]);
             }
             process.output.print(&text);
         }
@@ -68,6 +75,9 @@ pub fn render(status: &Status, style: Style) -> String {
     text.extend(status.process.as_ref().map(process_line));
     text.push('\n');
     text.push_str(&backends(&status.backends, style));
+    text.push_str(&containment::render(&status.backends, style));
+    text.push_str(&notes(&status.backends, style));
+    text.push_str(&left_out(&status.backends, style));
     text.push('\n');
     text.push_str(&groups(&status.groups, style));
     text.push_str(&sessions(&status.sessions, style));
@@ -76,7 +86,7 @@ pub fn render(status: &Status, style: Style) -> String {
     text
 }
 
-/// A line about the process, its file and its folder.
+/// Lines about the process, its file and its folder.
 fn process_line(process: &ProcessStatus) -> String {
     let ProcessStatus { pid, uptime_seconds, configuration, data_dir } = process;
     let (days, hours, minutes) = (uptime_seconds / 86400, uptime_seconds / 3600 % 24, uptime_seconds / 60 % 60);
@@ -87,14 +97,15 @@ fn process_line(process: &ProcessStatus) -> String {
         (days, hours, _) => format!("{days} d {hours} h"),
     };
     let file = configuration.as_deref().unwrap_or("none: one server from the command line");
-    printable(&format!("process {pid}, up {uptime}; configuration {file}; data {data_dir}")) + "\n"
+    let (file, folder) = (printable(file), printable(data_dir));
+    format!("process {pid}, up {uptime}\nconfiguration {file}\ndata {folder}\n")
 }
 
 /// A line about the certificate, and one about its fault.
 fn certificate(certificate: &CertificateStatus, style: Style) -> String {
     let CertificateStatus { names, source, issuer, valid_until, next_order, fault } = certificate;
     let what = match (valid_until, issuer) {
-        (Some(until), Some(issuer)) => format!("by {issuer}, until {until}"),
+        (Some(until), Some(issuer)) => format!("by {issuer},\n  until {until}"),
         _ => style.paint(Emphasis::Bad, "there is none yet"),
     };
     let next = next_order.as_ref().map_or_else(String::new, |next| format!(", next order {next}"));
@@ -112,39 +123,6 @@ fn memory(memory: &MemoryStatus) -> String {
         memory.holders.iter().map(|most| format!("{} {}", most.holder, mebibytes(most.held))).collect();
     let most = if most.is_empty() { String::new() } else { format!(": {}", printable(&most.join(", "))) };
     format!("\nMemory for messages: {} of {}{most}\n", mebibytes(memory.held), mebibytes(memory.budget))
-}
-
-/// The servers as a table, with reasons and last output below.
-pub fn backends(backends: &[BackendStatus], style: Style) -> String {
-    let heading =
-        ["SERVER", "STATE", "TRANSPORT", "VERSION", "ERA", "TOOLS", "PROMPTS", "RESOURCES", "SESSIONS", "RESTARTS"];
-    let mut table = TextTable::new(&heading);
-    for backend in backends {
-        let numbers = [
-            backend.counts.tools,
-            backend.counts.prompts,
-            backend.counts.resources,
-            backend.sessions,
-            usize::try_from(backend.restarts).unwrap_or(usize::MAX),
-        ];
-        let (version, era) = (backend.protocol_version.as_deref().unwrap_or("-"), era(backend));
-        let named = [&*backend.transport, version, &era].map(Cell::from);
-        let cells = [Cell::from(&backend.id), state(backend)].into_iter().chain(named);
-        table.row(cells.chain(numbers.map(Cell::from)));
-    }
-    table.render(style) + &containment::render(backends, style) + &notes(backends, style) + &left_out(backends, style)
-}
-
-/// The groups as a table with a blank line below; nothing if there are none.
-fn groups(groups: &[GroupStatus], style: Style) -> String {
-    if groups.is_empty() {
-        return String::new();
-    }
-    let mut table = TextTable::new(&["GROUP", "URL", "SERVERS"]);
-    for group in groups {
-        table.row([&group.id, &group.url, &group.servers.join(", ")].map(Cell::from));
-    }
-    table.render(style) + "\n"
 }
 
 /// Hidden list entries, with the reasons.
@@ -188,34 +166,21 @@ pub(super) fn versions(backends: &[BackendStatus], style: Style) -> String {
     text
 }
 
-/// Protocol era of a backend and its source.
-fn era(backend: &BackendStatus) -> String {
-    let Some(EraStatus { era, found, .. }) = &backend.era else { return "-".to_owned() };
-    let found = match found {
-        EraSource::Configured => "configured",
-        EraSource::Probed => "probed",
-        EraSource::Cached => "cached",
-    };
-    format!("{era}, {found}")
-}
-
-/// State of a backend, as a coloured word.
-pub(super) fn state(backend: &BackendStatus) -> Cell {
-    let emphasis = match &backend.state {
-        BackendState::Ready | BackendState::Elsewhere => Emphasis::Good,
-        BackendState::Starting { .. } | BackendState::Restarting { .. } => Emphasis::Waiting,
-        BackendState::Failed { .. } => Emphasis::Bad,
-    };
-    Cell::from(backend.state.to_string()).emphasis(emphasis)
-}
-
 /// The reason, the advice, what is missing, the warnings and the last output of each backend that has any.
 pub(super) fn notes(backends: &[BackendStatus], style: Style) -> String {
     backends.iter().map(|backend| note(backend, style)).collect()
 }
 
+/// Since when it fails, and the time of the next try.
+fn failing(state: &BackendState, since: &str) -> String {
+    let next = state.to_string();
+    let next = next.split_once(", ").map_or_else(String::new, |(_, next)| format!(", {next}"));
+    format!("failing since {since}{next}")
+}
+
 fn note(backend: &BackendStatus, style: Style) -> String {
-    let said = backend.state.reason().into_iter().chain(backend.advice.as_deref());
+    let since = backend.failing_since.as_ref().map(|since| failing(&backend.state, since));
+    let said = since.as_deref().into_iter().chain(backend.state.reason()).chain(backend.advice.as_deref());
     let no_tools = backend.lacks_tools();
     let said = said.chain(no_tools.as_deref()).chain(backend.other_era());
     let said = said.chain(backend.warnings.iter().map(String::as_str));
@@ -232,30 +197,17 @@ fn note(backend: &BackendStatus, style: Style) -> String {
     text
 }
 
-/// The clients as a table; those of the newest version have no session.
-pub fn sessions(sessions: &[SessionStatus], style: Style) -> String {
-    if sessions.is_empty() {
-        return "No clients are connected.\n".to_owned();
-    }
-    let mut table = TextTable::new(&["SESSION", "USER", "CLIENT", "ENDPOINT", "VERSION", "IDLE"]);
-    for session in sessions {
-        let SessionStatus { id, user, client, endpoint, protocol_version, idle_seconds, .. } = session;
-        let id = id.as_deref().unwrap_or("-");
-        let cells = [id, user, client, endpoint, protocol_version].map(Cell::from);
-        table.row(cells.into_iter().chain([Cell::from(format!("{idle_seconds}s"))]));
-    }
-    table.render(style)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::status::{EmptyList, MemoryHolder, OfferCounts, OutputLine, OutputStream};
+    use crate::model::status::{
+        EmptyList, EraSource, EraStatus, GroupStatus, MemoryHolder, OfferCounts, OutputLine, OutputStream,
+        SessionStatus,
+    };
 
     fn backend(id: &str, state: BackendState) -> BackendStatus {
+        let is_failing = matches!(state, BackendState::Restarting { .. } | BackendState::Failed { .. });
         BackendStatus {
-            id: id.to_owned(),
-            transport: "stdio".to_owned(),
             protocol_version: matches!(state, BackendState::Ready).then(|| "2025-06-18".to_owned()),
             era: matches!(state, BackendState::Ready).then(|| EraStatus {
                 era: "legacy".to_owned(),
@@ -265,17 +217,13 @@ mod tests {
             }),
             lacks: vec!["icons".to_owned(), "cache hints".to_owned()],
             notices: vec!["MCP 2025-06-18 is final".to_owned()],
-            server: None,
+            failing_since: is_failing.then(|| "2026-01-01T00:00:07Z".to_owned()),
             counts: OfferCounts { tools: 3, prompts: 0, resources: 12 },
-            no_tools: None,
-            left_out: Vec::new(),
             sessions: 1,
-            restarts: 0,
+            processes: (id != "gone").then_some(2),
+            memory_bytes: (id != "gone").then_some(123 << 20),
             output: output(&state),
-            advice: None,
-            containment: None,
-            warnings: Vec::new(),
-            state,
+            ..BackendStatus::new(id.to_owned(), "stdio", state)
         }
     }
 
@@ -311,6 +259,7 @@ mod tests {
             url: "https://mcp.example.com/mcp".to_owned(),
             backends: vec![
                 backend("git", BackendState::Ready),
+                backend("a-name-that-is-longer-than-others", BackendState::Ready),
                 backend("slow", BackendState::Starting { seconds: 12 }),
                 backend("lost", BackendState::Restarting { reason: "it exited with code 1".to_owned() }),
                 backend("gone", BackendState::Failed { reason: "it has no key".to_owned(), retry_in: Some(8) }),
@@ -325,7 +274,7 @@ mod tests {
                 id: Some("0123abcd".to_owned()),
                 rights: None,
                 user: "owner".to_owned(),
-                client: "claude-code 2.1".to_owned(),
+                client: "an agent that is named at length 2.1".to_owned(),
                 endpoint: "/mcp".to_owned(),
                 protocol_version: "2025-11-25".to_owned(),
                 idle_seconds: 12,
@@ -344,37 +293,45 @@ mod tests {
                 holders: vec![MemoryHolder { holder: "user ann\u{1b}".to_owned(), held: 1 << 20 }],
             }),
         };
-        insta::assert_snapshot!(render(&status.in_order(), Style::Plain), @r#"
+        let text = render(&status.in_order(), Style::Plain);
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        insta::assert_snapshot!(text, @r#"
         Lockkeeper 0.1.0  https://mcp.example.com/mcp  since 2026-01-01T00:00:00Z
-        1 ready, 2 starting, 1 failing
+        2 ready, 2 starting, 1 failing
         configuration changed, and taken at the next start: [limits]
         network https to docs.example failed at the start (refused?): the server `git`
-        process 4711, up 2 h 3 min; configuration /etc/lockkeeper/lockkeeper.toml; data /var/lib/lockkeeper
+        process 4711, up 2 h 3 min
+        configuration /etc/lockkeeper/lockkeeper.toml
+        data /var/lib/lockkeeper
 
-        SERVER  STATE                    TRANSPORT  VERSION     ERA             TOOLS  PROMPTS  RESOURCES  SESSIONS  RESTARTS
-        gone    failed, next try in 8 s  stdio      -           -               3      0        12         1         0
-        lost    restarting               stdio      -           -               3      0        12         1         0
-        slow    starting (12 s)          stdio      -           -               3      0        12         1         0
-        git     ready                    stdio      2025-06-18  legacy, probed  3      0        12         1         0
+        SERVER                      STATE       VERSION     TOOLS  SESSIONS  RESTARTS  PROCESSES  MEMORY
+        gone                        failed      -           3      1         0         -          -
+        lost                        restarting  -           3      1         0         2          123.0 MiB
+        slow                        starting    -           3      1         0         2          123.0 MiB
+        git                         ready       2025-06-18  3      1         0         2          123.0 MiB
+        a-name-that-is-longer-tha…  ready       2025-06-18  3      1         0         2          123.0 MiB
 
-        gone: it has no key
+        gone: failing since 2026-01-01T00:00:07Z, next try in 8 s
+          it has no key
           stderr | Traceback?[31m
           stderr | ImportError: mcp
 
-        lost: it exited with code 1
+        lost: failing since 2026-01-01T00:00:07Z
+          it exited with code 1
           stderr | Traceback?[31m
           stderr | ImportError: mcp
 
         slow: starting (12 s)
           stdout | Downloading 3 packages
 
-        GROUP  URL                               SERVERS
-        work   https://mcp.example.com/mcp/work  git, slow
+        GROUP  SERVERS    URL
+        work   git, slow  https://mcp.example.com/mcp/work
 
-        SESSION   USER   CLIENT           ENDPOINT  VERSION     IDLE
-        0123abcd  owner  claude-code 2.1  /mcp      2025-11-25  12s
+        SESSION   USER   CLIENT                    ENDPOINT  VERSION     IDLE
+        0123abcd  owner  an agent that is named …  /mcp      2025-11-25  12s
 
-        Certificate: mcp.example.com (https://acme.example/dir): by Example, until 2026-03-01T00:00:00Z, next order 2026-02-01T00:00:00Z
+        Certificate: mcp.example.com (https://acme.example/dir): by Example,
+          until 2026-03-01T00:00:00Z, next order 2026-02-01T00:00:00Z
         certificate the order failed: no?
 
         Memory for messages: 1.5 MiB of 512.0 MiB: user ann? 1.0 MiB

@@ -32,7 +32,12 @@ impl LogConfig {
 /// The words for levels, as numbers too.
 const LEVELS: [&str; 12] = ["off", "error", "warn", "info", "debug", "trace", "0", "1", "2", "3", "4", "5"];
 
-pub(super) fn filter(text: &str) -> Result<String, String> {
+/// Checks log directives.
+///
+/// # Errors
+///
+/// What a filter is, if this is none.
+pub fn filter(text: &str) -> Result<String, String> {
     // an unknown word would be taken for the name of a part, and show nothing
     let names_nothing = |directive: &str| {
         let is_level = LEVELS.iter().any(|level| directive.eq_ignore_ascii_case(level));

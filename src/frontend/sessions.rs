@@ -168,6 +168,17 @@ impl Sessions {
         self.status_among(self.table.all())
     }
 
+    /// Those whose id begins like this.
+    pub(crate) fn beginning_with(&self, beginning: &str) -> Vec<SessionId> {
+        let all = self.table.all().into_iter().filter(|session| session.id.as_str().starts_with(beginning));
+        all.map(|session| session.id.clone()).collect()
+    }
+
+    /// The one of this id, for status pages.
+    pub(crate) fn status_by_id(&self, id: &SessionId) -> Option<SessionStatus> {
+        self.in_memory(id.as_str()).map(|session| record::status(&session, self.now()))
+    }
+
     pub(crate) fn status_of(&self, user: &UserId) -> Vec<SessionStatus> {
         self.status_among(self.table.of_user(user))
     }

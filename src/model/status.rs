@@ -6,7 +6,7 @@ mod empty_list;
 use serde::{Deserialize, Serialize};
 
 pub use self::backend::{
-    ASKS_FOR_LOGIN, BackendState, BackendStatus, EraSource, EraStatus, OfferCounts, OmittedEntry, OutputLine,
+    ASKS_FOR_LOGIN, BackendState, BackendStatus, EraSource, EraStatus, KeptLine, OfferCounts, OmittedEntry, OutputLine,
     OutputStream,
 };
 pub use self::empty_list::EmptyList;

@@ -10,6 +10,7 @@ mod hostile;
 mod kept_lists;
 mod meant_addresses;
 mod memory;
+mod operator;
 mod profile;
 mod program;
 mod readiness;

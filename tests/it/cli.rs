@@ -76,7 +76,11 @@ fn every_command_has_help() {
         "check",
         "translate",
         "status",
+        "restart",
+        "logs",
+        "log",
         "sessions list",
+        "sessions end",
         "keys create",
         "keys list",
         "keys set",
@@ -569,8 +573,8 @@ mod asked {
         Lockkeeper 0.1.0  https://mcp.example.com/mcp  since 2026-01-01T00:00:00Z
         1 ready
 
-        SERVER  STATE  TRANSPORT  VERSION     ERA  TOOLS  PROMPTS  RESOURCES  SESSIONS  RESTARTS
-        git     ready  stdio      2025-06-18  -    12     0        0          1         0
+        SERVER  STATE  VERSION     TOOLS  SESSIONS  RESTARTS  PROCESSES  MEMORY
+        git     ready  2025-06-18  12     1         0         -          -
 
         No clients are connected.
         --- err

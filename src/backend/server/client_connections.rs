@@ -9,7 +9,7 @@ use crate::{
         error::StartError,
         sharing::{
             connection_key::ConnectionKey,
-            connection_slot::{CLIENT_LEFT, Slot, SlotState},
+            connection_slot::{Slot, SlotState},
         },
         start::{
             connection_start::{ConnectionStart, Succession},
@@ -48,7 +48,7 @@ impl ExternalBackend {
             };
             // a process that is being started ends with this
             let Some(opened) = slot.left().run_until_cancelled(opened).await else {
-                return slot.set(SlotState::Failed(StartError::Unreachable(CLIENT_LEFT.to_owned())));
+                return slot.set(SlotState::Failed(StartError::Unreachable(slot.why_left().to_owned())));
             };
             backend.opener.count(opened.as_deref().ok());
             if let Ok(connection) = &opened {
@@ -109,7 +109,7 @@ impl ExternalBackend {
         }
         slot.set(SlotState::Ready(Arc::clone(&connection)));
         if slot.left().is_cancelled() {
-            connection.end(CLIENT_LEFT);
+            connection.end(slot.why_left());
         }
         if self.era.now() != Some(connection.era()) {
             // the connection was being opened while those of the other era were ended

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::{sleep, timeout};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
 
 use crate::{
     backend::{
@@ -13,6 +16,7 @@ use crate::{
         server::call_meters::CallMeters,
         sharing::{
             connection_key::{ConnectionKey, KeyRule},
+            connection_slot::CLIENT_LEFT,
             pool::Pool,
             slots::QuestionSlots,
         },
@@ -31,6 +35,9 @@ use crate::{
 /// Interval between two looks at the calls of a server that is being ended.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// The end of a connection because the operator wants it so.
+pub(crate) const RESTARTED: &str = "the operator has the server started anew";
+
 /// Time in which calls of a user who is gone end by themselves.
 const FAREWELL: Duration = Duration::from_millis(700);
 
@@ -47,6 +54,8 @@ pub(crate) struct ExternalBackend {
     pub(crate) interests: Arc<Interests>,
     pub(crate) slots: Arc<QuestionSlots>,
     pub(crate) crossing: Arc<ServerCrossing>,
+    /// The programs that ran when the operator last had the server started anew.
+    pub(crate) restarts: watch::Sender<Vec<u32>>,
     pub(crate) context: BackendContext,
 }
 
@@ -62,13 +71,14 @@ impl ExternalBackend {
         let slots = QuestionSlots::new(spec.parallel, context.limits.clone());
         let pool = Pool::new(context.limits.clone());
         let opener = Opener::new(&spec, &context, &listens, &interests);
-        let health = Health::starting();
+        let health = Health::starting(&context.clock);
         let meters = CallMeters::new(spec.id.clone());
         let background = context.tasks.clone();
         let spawn = move |task| background.spawn_until_end(task);
         let silence = (opener.origin.clone(), spec.call_timeout);
         let crossing = ServerCrossing::new(silence, Arc::clone(&context.clock), Box::new(spawn));
-        Self { spec, keys, era, health, meters, opener, pool, listens, interests, slots, crossing, context }
+        let restarts = watch::Sender::default();
+        Self { spec, keys, era, health, meters, opener, pool, listens, interests, slots, crossing, restarts, context }
     }
 
     /// Drops the state of a client that is gone.
@@ -111,6 +121,21 @@ impl ExternalBackend {
         tasks.finish().await;
     }
 
+    /// Ends all its connections and processes, and starts it anew. Returns when that start has ended, well or not.
+    pub(crate) async fn restart(&self) {
+        let before = self.health.starts();
+        tracing::info!(server = %self.spec.id, "the operator has the server started anew");
+        // it may be another program now
+        self.opener.transport.forget();
+        let pids = self.context.spawner.running().pids();
+        drop(self.opener.transport.spares.unneeded(Duration::ZERO));
+        // before their processes, so that calls get this reason
+        self.pool.end_clients(RESTARTED);
+        // its supervision ends the base connection, and all processes
+        self.restarts.send_replace(pids);
+        self.health.start_after(before).await;
+    }
+
     /// Ends the connections of a user who is gone, and with them the processes. Calls that end with the user are told to the
     /// server before that.
     pub(crate) fn end_user(&self, user: &UserId) {
@@ -129,7 +154,7 @@ impl ExternalBackend {
             // also if a call does not end
             let _ = timeout(FAREWELL, idle).await;
             for slot in slots {
-                slot.leave();
+                slot.leave(CLIENT_LEFT);
             }
         });
     }

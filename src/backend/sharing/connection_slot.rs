@@ -3,7 +3,7 @@
 use std::{
     collections::HashSet,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
@@ -46,6 +46,8 @@ pub(crate) struct Slot {
     pub(super) place_freed: PlaceFreed,
     /// Cancelled when the slot has left the pool with its client: then nothing may be opened for it.
     pub(super) left: CancellationToken,
+    /// The reason for that.
+    pub(super) left_because: OnceLock<&'static str>,
     /// The failures to open a connection for this client, which are no other client's.
     pub(crate) circuit: Circuit,
 }
@@ -96,6 +98,7 @@ impl Slot {
             freed: Notify::new(),
             place_freed,
             left: CancellationToken::new(),
+            left_because: OnceLock::new(),
             circuit: Circuit::default(),
         }
     }
@@ -164,15 +167,21 @@ impl Slot {
         });
     }
 
-    /// Cancelled once its client has ended its session.
+    /// Cancelled once it has left the pool.
     pub(crate) const fn left(&self) -> &CancellationToken {
         &self.left
     }
 
     /// Ends the connection, also one that is being opened.
-    pub(crate) fn leave(&self) {
+    pub(crate) fn leave(&self, reason: &'static str) {
+        let _ = self.left_because.set(reason);
         self.left.cancel();
-        self.end(CLIENT_LEFT);
+        self.end(reason);
+    }
+
+    /// The reason for which it has left the pool.
+    pub(crate) fn why_left(&self) -> &'static str {
+        self.left_because.get().copied().unwrap_or(CLIENT_LEFT)
     }
 
     /// Ends the connection.

@@ -14,7 +14,7 @@ use tokio::{sync::oneshot::Receiver, time::timeout};
 
 use super::{
     connection_key::{ConnectionKey, SharingScope},
-    connection_slot::{Adoption, Lease, LeasedConnection, PlaceFreed, Slot},
+    connection_slot::{Adoption, CLIENT_LEFT, Lease, LeasedConnection, PlaceFreed, Slot},
     place_queue::{NoPlace, PlaceQueue},
     room::{Full, find_room},
     slots::SlotQuestions,
@@ -234,6 +234,21 @@ impl Pool {
         }
     }
 
+    /// Ends the connections of clients, also those that are being opened. Failures to open one are forgotten.
+    pub(crate) fn end_clients(&self, reason: &'static str) {
+        self.slots.lock().retain(|_, slot| {
+            slot.circuit.succeeded();
+            let is_starting = slot.is_starting();
+            if is_starting {
+                slot.leave(reason);
+            } else {
+                slot.end(reason);
+            }
+            !is_starting
+        });
+        self.distribute();
+    }
+
     /// Ends the connections of a client session that is gone.
     pub(crate) fn forget(&self, session: &SessionId) {
         self.base.bound.lock().remove(session);
@@ -241,7 +256,7 @@ impl Pool {
             slot.bound.lock().remove(session);
             let theirs = matches!(&key.scope, SharingScope::Session(id) if id == session);
             if theirs {
-                slot.leave();
+                slot.leave(CLIENT_LEFT);
             }
             !theirs
         });

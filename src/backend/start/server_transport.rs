@@ -16,7 +16,6 @@ use crate::{
         connection::{calls::AsksOnStream, oddities::SeenOddities, receive::OpenTransport},
         context::BackendContext,
         error::StartError,
-        sharing::connection_key::ConnectionKey,
         transport::{
             self, Incoming, Transport,
             connector::Connector,
@@ -78,7 +77,8 @@ impl ServerTransport {
             asks_on_stream: AsksOnStream::default(),
             oddities: SeenOddities::default(),
             demand: Demand::default(),
-            output: OutputTail::hiding(spec.disclosure.as_ref().map_or(&[], |disclosure| &disclosure.hidden)),
+            output: OutputTail::hiding(spec.disclosure.as_ref().map_or(&[], |disclosure| &disclosure.hidden))
+                .kept_in(&context.kept, context.user.as_ref()),
             spares: Spares::new(wanted_spares(spec)),
             client: http_client(spec, context),
         }
@@ -134,7 +134,7 @@ impl ServerTransport {
             return Ok(NewTransport { open, turn: None, source: TransportSource::Spare });
         }
         let turn = self.turn(to, start).await?;
-        let (transport, incoming) = self.connect(to, key)?;
+        let (transport, incoming) = self.connect(to, start)?;
         Ok(NewTransport { open: OpenTransport::fresh(transport, incoming), turn, source: TransportSource::Made })
     }
 
@@ -144,7 +144,7 @@ impl ServerTransport {
         while let Some(start) = self.spares.claim() {
             let to = self.current();
             let _turn = self.context.starts.take(self.context.user.clone(), Demand::default()).await;
-            let output = self.output.another();
+            let output = self.output.another(None);
             let connected = self.connector(&output).and_then(|with| transport::connect(&to, &with));
             let Ok(connected) = connected else { return };
             start.keep(SpareProcess::fresh(to, connected));
@@ -168,9 +168,14 @@ impl ServerTransport {
         }
     }
 
-    fn connect(&self, to: &TransportSpec, key: &ConnectionKey) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
+    fn connect(
+        &self,
+        to: &TransportSpec,
+        ConnectionStart { key, user, .. }: ConnectionStart<'_>,
+    ) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
+        let owner = user.filter(|user| key.is_of_user(user));
         // the status shows the base connection alone
-        let output = if key.is_base() { self.output.clone() } else { self.output.another() };
+        let output = if key.is_base() { self.output.clone() } else { self.output.another(owner) };
         output.clear();
         let to = self.told_of(key.identity.as_ref(), to)?;
         transport::connect(&to, &self.connector(&output)?)

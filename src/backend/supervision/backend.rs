@@ -10,6 +10,7 @@ use crate::{
     backend::{
         Demo,
         context::BackendContext,
+        error::StartError,
         server::{
             BackendServer,
             external_backend::ExternalBackend,
@@ -103,6 +104,16 @@ impl Backend {
         if let Self::Shared(one) = self {
             one.ask_for_other_era().await;
         }
+    }
+
+    /// Ends its connections and processes, and starts them anew.
+    pub(crate) async fn restart(&self) {
+        join_all(self.running().iter().map(|server| server.restart())).await;
+    }
+
+    /// True if it runs at another replica.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        matches!(self, Self::Shared(one) if one.trouble() == Some(StartError::Elsewhere))
     }
 
     /// Waits until its first start has ended, well or not. The servers of users start when they are called.

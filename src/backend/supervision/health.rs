@@ -1,6 +1,6 @@
 //! Health of one backend, as its base connection shows it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::{
     sync::{Notify, watch},
@@ -14,8 +14,9 @@ use crate::{
     mcp::Revision,
     model::{
         BackendId,
-        status::{BackendState, BackendStatus, EraStatus, OfferCounts, OutputLine},
+        status::{BackendState, BackendStatus, EraStatus, OutputLine},
     },
+    support::{Clock, Timestamp},
 };
 
 /// The warning of a server that prints more than messages.
@@ -29,6 +30,7 @@ pub(crate) struct Health {
     condition: watch::Sender<Condition>,
     /// Notified when a call waits for a start before it is due.
     wanted: Notify,
+    clock: Arc<dyn Clock>,
 }
 
 #[derive(Debug, Clone)]
@@ -38,6 +40,8 @@ struct Condition {
     notices: Vec<String>,
     server: Option<String>,
     restarts: u64,
+    /// The time since which it has not been ready, if that was not at its start.
+    failing_since: Option<Timestamp>,
 }
 
 /// The part of a base connection's life.
@@ -71,15 +75,16 @@ struct FailedStart {
 
 impl Health {
     /// A backend before its first start.
-    pub(crate) fn starting() -> Self {
+    pub(crate) fn starting(clock: &Arc<dyn Clock>) -> Self {
         let condition = watch::Sender::new(Condition {
             phase: Phase::Starting(Instant::now()),
             revision: None,
             notices: Vec::new(),
             server: None,
             restarts: 0,
+            failing_since: None,
         });
-        Self { condition, wanted: Notify::new() }
+        Self { condition, wanted: Notify::new(), clock: Arc::clone(clock) }
     }
 
     /// Marks the backend as one that runs at another replica.
@@ -96,6 +101,7 @@ impl Health {
     pub(crate) fn ready(&self, ServerSummary { revision, notices, server }: ServerSummary) {
         self.condition.send_modify(|condition| {
             condition.phase = Phase::Ready;
+            condition.failing_since = None;
             condition.revision = Some(revision);
             condition.notices = notices;
             condition.server = server;
@@ -104,8 +110,10 @@ impl Health {
 
     /// Marks the connection as lost; it is opened again at once.
     pub(crate) fn lost(&self, reason: String, output: Vec<OutputLine>) {
+        let now = self.clock.now();
         self.condition.send_modify(|condition| {
             condition.phase = Phase::Lost { reason, output };
+            condition.failing_since.get_or_insert(now);
             condition.restarts += 1;
         });
     }
@@ -114,9 +122,10 @@ impl Health {
     pub(crate) fn failed(&self, failure: Failure, advice: Option<String>, retry_in: Duration) {
         let Failure { error, output } = failure;
         let at = Instant::now();
-        let next_try = at + retry_in;
+        let (next_try, now) = (at + retry_in, self.clock.now());
         self.condition.send_modify(|condition| {
             condition.phase = Phase::Failed(FailedStart { error, at, next_try, output, advice });
+            condition.failing_since.get_or_insert(now);
             condition.restarts += 1;
         });
     }
@@ -161,6 +170,19 @@ impl Health {
         let _ = changes.wait_for(|condition| !matches!(condition.phase, Phase::Starting(_))).await;
     }
 
+    /// The number of starts that were asked for after the first.
+    pub(crate) fn starts(&self) -> u64 {
+        self.condition.borrow().restarts
+    }
+
+    /// Waits until a start after so many has ended, well or not.
+    pub(crate) async fn start_after(&self, starts: u64) {
+        let is_over = |condition: &Condition| {
+            condition.restarts != starts && !matches!(condition.phase, Phase::Starting(_) | Phase::Lost { .. })
+        };
+        let _ = self.condition.subscribe().wait_for(is_over).await;
+    }
+
     /// True if it has failed before.
     pub(crate) fn has_failed(&self) -> bool {
         self.condition.borrow().restarts > 0
@@ -198,23 +220,18 @@ impl Health {
         let (state, output, advice) = condition.phase.shown(printed);
         let is_noisy = state == BackendState::Ready && printed.has_stray();
         BackendStatus {
-            id: id.to_string(),
-            transport: transport.to_owned(),
             protocol_version: condition.revision.map(|revision| revision.to_string()),
             era,
             lacks: condition.revision.map(lacks).unwrap_or_default(),
             notices: condition.notices,
             server: condition.server,
-            state,
-            counts: OfferCounts::default(),
-            no_tools: None,
-            left_out: Vec::new(),
+            failing_since: condition.failing_since.map(|since| since.to_string()),
             sessions,
             restarts: condition.restarts,
             output,
             advice,
-            containment: None,
             warnings: is_noisy.then(|| STRAY_OUTPUT.to_owned()).into_iter().collect(),
+            ..BackendStatus::new(id.to_string(), transport, state)
         }
     }
 }

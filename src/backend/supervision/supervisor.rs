@@ -22,12 +22,12 @@ use crate::{
         context::BackendContext,
         start::{era::KnownEras, start_turns::StartTurns},
         task_group::TaskGroup,
-        transport::{self, Spawner, http::ClientError},
+        transport::{self, RunningPrograms, Spawner, http::ClientError, kept_output::KeptOutput},
     },
     mcp::{Server, SoleClient, hearers::Announcer, observer::Observer},
     model::{
         BackendId, BackendSpec, IdentitySigner, KnownEra, LimitsConfig, Requester, ServerAccess, UserId,
-        status::BackendStatus,
+        status::{BackendStatus, KeptLine},
     },
     support::{Clock, Digest, Fence, Latch, Live, MemoryBudget},
 };
@@ -82,6 +82,8 @@ struct StartedBackend {
     generation: u64,
     backend: Backend,
     server: Arc<dyn Server>,
+    programs: RunningPrograms,
+    kept: KeptOutput,
 }
 
 /// A backend as a server.
@@ -118,6 +120,17 @@ pub struct BackendChanges {
     pub replaced: Vec<BackendId>,
 }
 
+/// The reason why a backend cannot be started anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestartRefusal {
+    /// It is the built-in server, which has no process and no connection.
+    BuiltIn,
+    /// It runs at another replica.
+    Elsewhere,
+    /// There is no such backend.
+    Unknown,
+}
+
 // === impl Supervisor ===
 
 impl Supervisor {
@@ -128,11 +141,13 @@ impl Supervisor {
         let end = deps.shutdown.child_token();
         let context = BackendContext {
             starts: StartTurns::new(deps.limits.clone()),
-            budget: deps.budget,
+            budget: deps.budget.clone(),
             limits: deps.limits,
             client: transport::http::Client::new(&deps.environment)?,
             environment: Arc::new(deps.environment),
             spawner: Spawner::new(deps.launcher.as_deref()),
+            // each backend has its own
+            kept: KeptOutput::new(deps.budget.process(), &deps.clock),
             tasks: TaskGroup::new(end.clone()),
             clock: deps.clock,
             signer: deps.signer,
@@ -199,13 +214,53 @@ impl Supervisor {
 
     /// The digest of a backend's server; `None` without such a backend, or if it has none.
     pub fn server_of(&self, id: &BackendId) -> Option<Digest> {
-        self.members.load().iter().find(|member| member.spec.id == *id)?.spec.transport.server()
+        self.member(id)?.spec.transport.server()
     }
 
     /// Prepares for somebody who looks at the status: servers that took the handshake are asked, once, whether they speak the other
     /// era too. Takes a few seconds at most.
     pub async fn ask_for_other_eras(&self) {
         join_all(self.members.load_full().iter().map(|member| member.backend.ask_for_other_era())).await;
+    }
+
+    /// The programs that run for each backend that starts any, by the number of their first process. Those in a container are not
+    /// among them.
+    pub fn programs(&self) -> Vec<(BackendId, Vec<u32>)> {
+        let members = self.members.load();
+        let with_programs =
+            members.iter().filter(|member| member.spec.transport.starts_process() && member.spec.container.is_none());
+        with_programs.map(|member| (member.spec.id.clone(), member.programs.pids())).collect()
+    }
+
+    /// Says whether a backend can be started anew.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it cannot.
+    pub fn may_restart(&self, id: &BackendId) -> Result<(), RestartRefusal> {
+        match &self.member(id).ok_or(RestartRefusal::Unknown)?.backend {
+            Backend::BuiltIn(_) => Err(RestartRefusal::BuiltIn),
+            backend if backend.is_elsewhere() => Err(RestartRefusal::Elsewhere),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends the connections and processes of a backend, and starts it anew. Waits for that start, so long at most.
+    pub async fn restart(&self, id: &BackendId, patience: Duration) {
+        if let Some(member) = self.member(id) {
+            let _ = timeout(patience, member.backend.restart()).await;
+        }
+    }
+
+    /// The lines after this number that the programs of a backend printed; without one, waits for the next, so long at most. `None`
+    /// without such a backend.
+    pub async fn output(&self, id: &BackendId, after: u64, patience: Duration) -> Option<Vec<KeptLine>> {
+        let kept = self.member(id)?.kept.clone();
+        Some(kept.after(after, patience).await)
+    }
+
+    fn member(&self, id: &BackendId) -> Option<Arc<StartedBackend>> {
+        self.members.load().iter().find(|member| member.spec.id == *id).cloned()
     }
 
     /// The status of all backends, in configured order. The catalog fills in the counts.
@@ -246,6 +301,7 @@ impl Supervisor {
     pub fn user_gone(&self, user: &UserId) {
         for member in self.members.load().iter() {
             member.backend.user_gone(user);
+            member.kept.forget(user);
         }
     }
 
@@ -265,13 +321,16 @@ impl Supervisor {
 
 impl StartedBackend {
     fn start(spec: BackendSpec, generation: u64, context: BackendContext) -> Self {
+        let kept = KeptOutput::new(context.budget.server(spec.id.as_str()), &context.clock);
+        let context = BackendContext { spawner: context.spawner.of_backend(), kept: kept.clone(), ..context };
+        let programs = context.spawner.running().clone();
         let backend = Backend::start(&spec, context);
         let server = backend.server();
-        Self { spec, generation, backend, server }
+        Self { spec, generation, backend, server, programs, kept }
     }
 
     fn server(&self) -> SupervisedServer {
-        let Self { spec, generation, server, backend } = self;
+        let Self { spec, generation, server, backend, .. } = self;
         let announcer = backend.announcer();
         SupervisedServer { id: spec.id.clone(), generation: *generation, server: Arc::clone(server), announcer }
     }

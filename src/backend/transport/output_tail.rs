@@ -4,9 +4,10 @@ use std::{collections::VecDeque, sync::Arc};
 
 use parking_lot::Mutex;
 
+use super::kept_output::KeptOutput;
 use crate::{
     model::{
-        MAX_USER_SECRET,
+        MAX_USER_SECRET, UserId,
         status::{OutputLine, OutputStream},
     },
     support::{Secret, printable},
@@ -21,11 +22,13 @@ pub(crate) const MAX_LINE: usize = 1024;
 const HIDDEN: &str = "[secret]";
 
 /// The last lines that a server printed beside its messages. Clones share them.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct OutputTail {
     recent: Arc<Mutex<RecentLines>>,
     /// What the lines are kept without.
     hidden: Arc<[Secret]>,
+    /// The longer record, and the user of the lines there.
+    kept: Option<(KeptOutput, Option<UserId>)>,
 }
 
 #[derive(Debug, Default)]
@@ -42,12 +45,18 @@ struct RecentLines {
 impl OutputTail {
     /// No lines yet, and later none with one of these texts.
     pub(crate) fn hiding(hidden: &[Secret]) -> Self {
-        Self { recent: Arc::default(), hidden: hidden.into() }
+        Self { recent: Arc::default(), hidden: hidden.into(), kept: None }
     }
 
-    /// Another server's output, without the same texts.
-    pub(crate) fn another(&self) -> Self {
-        Self { recent: Arc::default(), hidden: Arc::clone(&self.hidden) }
+    /// The same with all lines kept there, as those of this user.
+    pub(crate) fn kept_in(self, kept: &KeptOutput, user: Option<&UserId>) -> Self {
+        Self { kept: Some((kept.clone(), user.cloned())), ..self }
+    }
+
+    /// The output of another process of the server, of this user if it is nobody else's; without the same texts.
+    pub(crate) fn another(&self, user: Option<&UserId>) -> Self {
+        let kept = self.kept.clone().map(|(kept, owner)| (kept, owner.or_else(|| user.cloned())));
+        Self { recent: Arc::default(), hidden: Arc::clone(&self.hidden), kept }
     }
 
     /// The lines, oldest first.
@@ -86,8 +95,13 @@ impl OutputTail {
             if recent.lines.len() == MAX_LINES {
                 recent.lines.pop_front();
             }
-            recent.lines.push_back(OutputLine { stream, text: text.clone() });
+            let line = OutputLine { stream, text: text.clone() };
+            recent.lines.push_back(line.clone());
             recent.has_stray |= stream == OutputStream::Stdout;
+            drop(recent);
+            if let Some((kept, owner)) = &self.kept {
+                kept.push(owner.as_ref(), line);
+            }
         }
         text
     }
@@ -118,6 +132,6 @@ mod tests {
         let tail = OutputTail::hiding(&[Secret::new("hunter2")]);
         assert_eq!(tail.push(OutputStream::Stderr, b"token hunter2, again hunter2"), "token [secret], again [secret]");
         let split = format!("{}hunter2", "x".repeat(MAX_LINE - 3));
-        assert!(!tail.another().push(OutputStream::Stderr, split.as_bytes()).contains("hun"));
+        assert!(!tail.another(None).push(OutputStream::Stderr, split.as_bytes()).contains("hun"));
     }
 }

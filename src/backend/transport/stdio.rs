@@ -9,6 +9,7 @@ mod privileged;
 mod process;
 mod program_file;
 mod report;
+pub(crate) mod running_programs;
 pub(crate) mod spawner;
 
 use std::{
@@ -101,6 +102,7 @@ pub(crate) fn connect(with: &Connector<'_>, spec: &StdioSpec) -> Result<(Arc<dyn
     let (exited, exit) = watch::channel(None);
     let (stop, unanswered) = (tasks.end().child_token(), UnansweredCalls::default());
     let (stdout, shutter) = stdout.into_split();
+    let process = process.listed(&stop);
     tasks.spawn(process.run((pending.run(), shutter), (stop.clone(), unanswered.clone()), exited));
     let writer = (LineWriter::Process, backend.clone(), output.clone());
     let incoming = server_input(stdout, writer, account.clone(), ended(exit.clone()));

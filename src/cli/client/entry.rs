@@ -75,6 +75,59 @@ pub(super) fn with_entry(
     }
 }
 
+/// The text of the file without the entry, and the URL that it had; `None` if it has none.
+///
+/// # Errors
+///
+/// The reason why the file stays as it is.
+pub(super) fn without_entry(program: &ClientProgram, file: &str) -> Result<Option<(String, String)>, EntryError> {
+    match program.entry {
+        EntryForm::Url(..) | EntryForm::Bridge => out_of_json(program, file),
+        EntryForm::Toml => out_of_toml(program, file),
+        EntryForm::Yaml => Err(EntryError::PrintedOnly("YAML")),
+    }
+}
+
+fn out_of_json(program: &ClientProgram, file: &str) -> Result<Option<(String, String)>, EntryError> {
+    if file.trim().is_empty() {
+        return Ok(None);
+    }
+    let root = CstRootNode::parse(file, &ParseOptions::default()).map_err(unreadable)?;
+    let mut table = root.object_value();
+    for name in program.table {
+        table = table.and_then(|table| table.object_value(name));
+    }
+    let Some(found) = table.and_then(|table| table.get(NAME)) else { return Ok(None) };
+    let url = found.value().map(|value| url_in(&value.to_string())).unwrap_or_default();
+    found.remove();
+    Ok(Some((root.to_string(), url)))
+}
+
+fn out_of_toml(program: &ClientProgram, file: &str) -> Result<Option<(String, String)>, EntryError> {
+    let mut document = parsed_toml(file)?;
+    let name = program.table.first().copied().unwrap_or_default();
+    let servers = document.get_mut(name).and_then(Item::as_table_like_mut);
+    let Some(found) = servers.and_then(|servers| servers.remove(NAME)) else { return Ok(None) };
+    let url = url_in(&found.to_string());
+    Ok(Some((document.to_string(), url)))
+}
+
+/// The first URL in the text of an entry; empty if there is none.
+fn url_in(text: &str) -> String {
+    let from = |scheme| text.split_once(scheme).map(|(_, rest)| (scheme, rest));
+    let Some((scheme, rest)) = from("https://").or_else(|| from("http://")) else { return String::new() };
+    let end = rest.find(|c: char| c == '"' || c == '\'' || c.is_whitespace()).unwrap_or(rest.len());
+    format!("{scheme}{}", &rest[..end])
+}
+
+fn unreadable(error: jsonc_parser::errors::ParseError) -> EntryError {
+    EntryError::Unreadable("JSON", error.to_string())
+}
+
+fn parsed_toml(file: &str) -> Result<DocumentMut, EntryError> {
+    file.parse().map_err(|error: toml_edit::TomlError| EntryError::Unreadable("TOML", error.to_string()))
+}
+
 /// The members of the entry in JSON.
 fn members(form: EntryForm, GatewayPlace { url, program }: GatewayPlace<'_>) -> Vec<(String, serde_json::Value)> {
     match form {
@@ -94,7 +147,6 @@ fn in_json(
     file: &str,
     (gateway, existing): (GatewayPlace<'_>, Existing),
 ) -> Result<Option<String>, EntryError> {
-    let unreadable = |error: jsonc_parser::errors::ParseError| EntryError::Unreadable("JSON", error.to_string());
     let given = if file.trim().is_empty() { "{}\n" } else { file };
     let root = CstRootNode::parse(given, &ParseOptions::default()).map_err(unreadable)?;
     let mut table: CstObject =
@@ -130,8 +182,7 @@ fn in_toml(
     file: &str,
     (gateway, existing): (GatewayPlace<'_>, Existing),
 ) -> Result<Option<String>, EntryError> {
-    let mut document: DocumentMut =
-        file.parse().map_err(|error: toml_edit::TomlError| EntryError::Unreadable("TOML", error.to_string()))?;
+    let mut document = parsed_toml(file)?;
     let name = program.table.first().copied().unwrap_or_default();
     let servers = document.entry(name).or_insert_with(|| {
         let mut servers = Table::new();

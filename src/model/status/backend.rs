@@ -29,6 +29,9 @@ pub struct BackendStatus {
     pub server: Option<String>,
     #[serde(flatten)]
     pub state: BackendState,
+    /// The time since which it is not ready, RFC 3339; `None` if it is, and before its first start has ended.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub failing_since: Option<String>,
     /// Numbers of listed tools, prompts and resources (templates included).
     pub counts: OfferCounts,
     /// Why it offers no tools although it is ready.
@@ -40,6 +43,12 @@ pub struct BackendStatus {
     /// Open sessions of the gateway at it.
     pub sessions: usize,
     pub restarts: u64,
+    /// The processes of its programs, with all that they have started; `None` where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub processes: Option<usize>,
+    /// The resident memory of these processes, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub memory_bytes: Option<u64>,
     /// Its last output outside of messages, oldest first: of the running start, or of the last failure.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub output: Vec<OutputLine>,
@@ -61,6 +70,21 @@ pub struct OutputLine {
     pub stream: OutputStream,
     /// The line, printable, at most 1 KiB.
     pub text: String,
+}
+
+/// A line that is kept for the operator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptLine {
+    /// Its number; later ones are greater.
+    pub number: u64,
+    /// Its time, RFC 3339.
+    pub at: String,
+    /// The user whose process printed it; `None` if several share that.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub user: Option<String>,
+    /// The line itself.
+    #[serde(flatten)]
+    pub line: OutputLine,
 }
 
 /// A stream of a process.
@@ -161,11 +185,14 @@ impl BackendStatus {
             notices: Vec::new(),
             server: None,
             state,
+            failing_since: None,
             counts: OfferCounts::default(),
             no_tools: None,
             left_out: Vec::new(),
             sessions: 0,
             restarts: 0,
+            processes: None,
+            memory_bytes: None,
             output: Vec::new(),
             advice: None,
             containment: None,

@@ -50,7 +50,7 @@ async fn settled(gateway: &Gateway, folder: &Path) -> Vec<EraStatus> {
 /// The output of `lockkeeper status`.
 async fn printed(folder: &Path) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
-    command.args(["status", "--data-dir"]).arg(folder).current_dir(folder);
+    command.args(["status", "--verbose", "--data-dir"]).arg(folder).current_dir(folder);
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     String::from_utf8(output.stdout).unwrap()
 }

@@ -141,3 +141,39 @@ fn a_file_that_cannot_be_edited_stays_and_the_reason_is_given() {
     let unknown = run(home.path(), &["notepad"]);
     assert!(unknown.status.code() == Some(2) && said(&unknown).contains("possible values: claude-code,"));
 }
+
+#[test]
+fn an_entry_is_taken_out_again_and_the_rest_of_the_file_stays() {
+    let home = tempfile::tempdir().unwrap();
+    let files = [
+        (
+            "zed",
+            "settings.json",
+            "// Zed\n{\n  \"context_servers\": {\n    \"a\": {\"command\": \"a\"} // first\n  }\n}\n",
+        ),
+        ("claude-desktop", "desktop.json", "{\n  \"mcpServers\": {\n    \"a\": {\"command\": \"a\"}\n  }\n}\n"),
+        ("codex", "config.toml", "# mine\nmodel = \"x\"\n\n[mcp_servers.a]\ncommand = \"a\" # first\n"),
+    ];
+    for (client, file, before) in files {
+        let path = home.path().join(file);
+        fs::write(&path, before).unwrap();
+        assert_eq!(run(home.path(), &[client, "--write", "--file", file]).status.code(), Some(0));
+        let removed = run(home.path(), &[client, "--remove", "--file", file]);
+        let told = String::from_utf8(removed.stdout).unwrap();
+        assert!(told.starts_with("removed `lockkeeper` (http://127.0.0.1:8080/mcp) from "), "{client}: {told}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), before, "{client}");
+        let again = run(home.path(), &[client, "--remove", "--file", file]);
+        assert_eq!(again.status.code(), Some(0));
+        assert!(String::from_utf8(again.stdout).unwrap().contains("has no entry `lockkeeper`"), "{client}");
+        let json = run(home.path(), &[client, "--remove", "--file", file, "--json"]).stdout;
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!((&json["client"], &json["changed"]), (&client.into(), &false.into()));
+    }
+    let none = run(home.path(), &["cursor", "--remove"]);
+    assert_eq!(none.status.code(), Some(0));
+    assert!(!home.path().join(".cursor").exists(), "nothing is made");
+    assert_eq!(run(home.path(), &["cursor", "--remove", "--write"]).status.code(), Some(2));
+    assert_eq!(run(home.path(), &["--remove"]).status.code(), Some(2));
+    let goose = run(home.path(), &["goose", "--remove"]);
+    assert!(goose.status.code() == Some(1) && said(&goose).contains("by hand"), "{}", said(&goose));
+}

@@ -24,7 +24,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    cgroup::ProgramGroup, container::ProgramContainer, containment::Containment, program_file, report, spawner::Spawner,
+    cgroup::ProgramGroup, container::ProgramContainer, containment::Containment, program_file, report,
+    running_programs::RunningProgram, spawner::Spawner,
 };
 use crate::{
     backend::{
@@ -61,8 +62,9 @@ pub(super) struct Process {
     group: Group,
     output: OutputTail,
     around: AroundProgram,
+    running: Option<RunningProgram>,
     /// The process ends with the thread that started it.
-    _spawner: Spawner,
+    spawner: Spawner,
 }
 
 /// Things that are made for one program, and end with it.
@@ -131,8 +133,14 @@ impl Process {
         let contained = report::logged(backend, &status);
         tracing::info!(server = %backend, command = spec.command, pid = pid.map(Pid::as_raw), contained, "process started");
         let (backend, output) = (backend.clone(), output.clone());
-        let process = Self { backend, child, stderr, group, output, around, _spawner: spawner.clone() };
+        let process = Self { backend, child, stderr, group, output, around, running: None, spawner: spawner.clone() };
         Ok((process, streams))
+    }
+
+    /// The process among those of its backend, ended by `stop`.
+    pub(super) fn listed(self, stop: &CancellationToken) -> Self {
+        let running = self.child.id().map(|pid| self.spawner.running().began(pid, stop));
+        Self { running, ..self }
     }
 
     /// Runs `writer`, which holds the child's standard input, until the child exits or `stop` is cancelled; ends what is left
@@ -144,7 +152,7 @@ impl Process {
         (stop, unanswered): (CancellationToken, UnansweredCalls),
         exited: watch::Sender<Option<String>>,
     ) {
-        let Self { backend, mut child, stderr, mut group, output: printed, around, _spawner } = self;
+        let Self { backend, mut child, stderr, mut group, output: printed, around, running, spawner: _spawner } = self;
         let over = CancellationToken::new();
         let live = async {
             let status = tokio::select! {
@@ -171,6 +179,7 @@ impl Process {
         let reading = until_late(&over, keep(&printed, stderr, &backend));
         let (text, _, ()) = tokio::join!(live, over.run_until_cancelled(writer), reading);
         exited.send_replace(Some(text));
+        drop(running);
         around.end().await;
         tokio::select! {
             // its reader has come to the end

@@ -13,7 +13,7 @@ use tokio::{
     runtime::Handle,
 };
 
-use super::containment::ContainmentMeans;
+use super::{containment::ContainmentMeans, running_programs::RunningPrograms};
 use crate::support::launcher::{self, LaunchPlan};
 
 /// Starts programs. Cheap to clone.
@@ -24,6 +24,8 @@ pub(crate) struct Spawner {
     /// `None` if there is no thread: then programs are started where they are asked for.
     jobs: Option<mpsc::Sender<SpawnJob>>,
     means: Arc<OnceLock<ContainmentMeans>>,
+    /// The programs of one backend.
+    running: RunningPrograms,
 }
 
 type SpawnJob = Box<dyn FnOnce() + Send>;
@@ -39,7 +41,18 @@ impl Spawner {
                 job();
             }
         });
-        Self { launcher: launcher.map(Into::into), jobs: thread.is_ok().then_some(jobs), means: Arc::default() }
+        let (jobs, means, running) = (thread.is_ok().then_some(jobs), Arc::default(), RunningPrograms::default());
+        Self { launcher: launcher.map(Into::into), jobs, means, running }
+    }
+
+    /// The same for the programs of one backend.
+    pub(crate) fn of_backend(&self) -> Self {
+        Self { running: RunningPrograms::default(), ..self.clone() }
+    }
+
+    /// The programs of the backend that run.
+    pub(crate) const fn running(&self) -> &RunningPrograms {
+        &self.running
     }
 
     /// A command that runs this program, after the launcher has given up what `plan` says.

@@ -1,0 +1,78 @@
+//! The log of a running gateway: as its configuration says, or for a while as the operator does. Knows nothing of who that is.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use crate::telemetry::{LogSettings, Telemetry, TelemetryError};
+
+/// The switch. Clones share it.
+#[derive(Clone)]
+pub(super) struct LogSwitch(Arc<Mutex<SwitchState>>);
+
+struct SwitchState {
+    telemetry: Telemetry,
+    configured: LogSettings,
+    raised: Option<RaisedFilter>,
+}
+
+/// A filter in place of the configured one.
+struct RaisedFilter {
+    filter: String,
+    /// Cancelled when another one takes its place, or the configured one.
+    over: CancellationToken,
+}
+
+// === impl LogSwitch ===
+
+impl LogSwitch {
+    /// The log as it is configured.
+    pub(super) fn new(telemetry: Telemetry, configured: LogSettings) -> Self {
+        Self(Arc::new(Mutex::new(SwitchState { telemetry, configured, raised: None })))
+    }
+
+    /// The configuration says something else now. What the operator said stays until its time is over.
+    pub(super) fn configure(&self, settings: LogSettings) -> Result<(), TelemetryError> {
+        let mut state = self.0.lock();
+        state.configured = settings;
+        state.apply()
+    }
+
+    /// Takes another filter, until [`LogSwitch::end`] with the token that this returns, or until that is cancelled.
+    ///
+    /// # Errors
+    ///
+    /// If it is no filter; then nothing has changed.
+    pub(super) fn raise(&self, filter: &str) -> Result<CancellationToken, TelemetryError> {
+        let mut state = self.0.lock();
+        let over = CancellationToken::new();
+        let before = state.raised.replace(RaisedFilter { filter: filter.to_owned(), over: over.clone() });
+        if let Err(error) = state.apply() {
+            state.raised = before;
+            return Err(error);
+        }
+        if let Some(before) = before {
+            before.over.cancel();
+        }
+        Ok(over)
+    }
+
+    /// Returns to the configured filter; false if that is in force.
+    pub(super) fn end(&self) -> Result<bool, TelemetryError> {
+        let mut state = self.0.lock();
+        let Some(raised) = state.raised.take() else { return Ok(false) };
+        raised.over.cancel();
+        state.apply().map(|()| true)
+    }
+}
+
+// === impl SwitchState ===
+
+impl SwitchState {
+    fn apply(&self) -> Result<(), TelemetryError> {
+        let raised = self.raised.as_ref().map(|raised| raised.filter.clone());
+        let filter = raised.unwrap_or_else(|| self.configured.filter.clone());
+        self.telemetry.change_log(&LogSettings { filter, ..self.configured.clone() })
+    }
+}

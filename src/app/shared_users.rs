@@ -1,0 +1,14 @@
+//! Keys that share a user since the time when that was the default. Knows nothing of how keys are made.
+
+use crate::oauth::{OAuth, OAuthError};
+
+/// Reports once to the operator which keys share a user since the time when that was the default.
+pub(super) async fn tell(oauth: &OAuth) -> Result<(), OAuthError> {
+    for (user, keys) in oauth.keys().take_shared_users().await? {
+        tracing::warn!(%user, keys, "{keys} API keys share the user `{user}`, as keys did that were created without --user: \
+            their holders share sessions, processes and quotas, and see each other's connected apps as far as their \
+            rights reach. Existing keys stay so; keys created without --user are users of their own from now on. \
+            To part a key from the others: lockkeeper keys rotate ID --own-user (lockkeeper keys list shows the ids)");
+    }
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! `lockkeeper log`: another log filter for the running gateway, for a while.
+
+use std::time::Duration;
+
+use clap::Args;
+use http::Method;
+
+use super::{
+    arguments::FormatArgs, failure::CommandFailure, gateway_client::GatewayClient, operator, process::ProcessContext,
+};
+use crate::config::{log, units};
+
+/// Stands for the filter of the configuration.
+const CONFIGURED: &str = "configured";
+
+const EXAMPLES: &str = "\
+Examples:
+  lockkeeper log debug --for 10m
+  lockkeeper log info,lockkeeper::backend=debug
+  lockkeeper log configured                  ends it before its time";
+
+/// `log`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct LogArgs {
+    /// A level, directives as with `--log`, or `configured` for those of the configuration
+    #[arg(value_parser = filter)]
+    filter: String,
+    /// The time until the log is as configured again; 24 hours at most
+    #[arg(long = "for", value_name = "DURATION", default_value = "10m", value_parser = units::parse_duration)]
+    time: Duration,
+    #[command(flatten)]
+    form: FormatArgs,
+}
+
+fn filter(text: &str) -> Result<String, String> {
+    if text == CONFIGURED { Ok(text.to_owned()) } else { log::filter(text) }
+}
+
+impl LogArgs {
+    /// Has the gateway change its log.
+    pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let gateway = GatewayClient::local(process)?;
+        let (by, seconds) = (operator::name(process), self.time.as_secs().to_string());
+        let mut parameters = vec![("by", by.as_str())];
+        let is_changed = self.filter != CONFIGURED;
+        if is_changed {
+            parameters.extend([("filter", self.filter.as_str()), ("seconds", seconds.as_str())]);
+        }
+        let document = gateway.operate(Method::POST, &["log"], &parameters).await?;
+        if self.form.json {
+            process.output.json(&document);
+        } else if is_changed {
+            process.output.print(&format!("the log has `{}` for {seconds} s", self.filter));
+        } else {
+            process.output.print("the log is as configured");
+        }
+        Ok(())
+    }
+}
