@@ -389,32 +389,12 @@ impl Foundation<'_> {
             started: Latch::default(),
             control: self.control.token.digest(),
         };
-        let desk = OperatorDesk {
-            supervisor: Arc::clone(&path.supervisor),
-            frontend: path.frontend.clone(),
-            oauth: self.oauth.clone(),
-            status: Arc::clone(&status),
-            log,
-            tracker: world.tracker.clone(),
-            cancel: world.cancel.clone(),
-            control: self.control.token.digest(),
-        };
-        let web = web::WebState {
-            oauth: self.oauth.clone(),
-            upstream: self.upstream.clone(),
-            storage: self.storage.clone(),
-            clock: Arc::clone(&world.clock),
-            random: Arc::clone(&world.random),
-            settings: web::WebSettings::new(public_url.clone()),
-            providers: self.providers.clone(),
-            tasks: world.tracker.clone(),
-            status,
-        };
+        let desk = self.desk((&path, &status), log, &world);
+        let web = self.web(public_url.clone(), status, &world);
         world.tracker.spawn(web.clone().sweep_sessions(world.cancel.clone()));
         world.tracker.spawn(web.clone().keep_logins_confirmed(world.cancel.clone()));
-        let others =
-            self.oauth.router().merge(machine::router(machine)).merge(operator::router(desk)).merge(web::router(web));
-        let others = others.merge(server_cards::router(&self.oauth));
+        let others = self.oauth.router().merge(machine::router(machine)).merge(operator::router(desk));
+        let others = others.merge(web::router(web)).merge(server_cards::router(&self.oauth));
         let others = others.merge(client_metadata::router(self.upstream.clone()));
         let guard = Guard::new(&module_settings::http(
             self.config,
@@ -430,6 +410,33 @@ impl Foundation<'_> {
         let ended = CancellationToken::new();
         let parts = Parts { storage, oauth, upstream, path, replicas, tracker, leaving, cancel, ended };
         Ok((service, parts, background, reloader))
+    }
+
+    fn desk(&self, (path, status): (&CallPath, &StatusSource), log: LogSwitch, world: &World) -> OperatorDesk {
+        OperatorDesk {
+            supervisor: Arc::clone(&path.supervisor),
+            frontend: path.frontend.clone(),
+            oauth: self.oauth.clone(),
+            status: Arc::clone(status),
+            log,
+            tracker: world.tracker.clone(),
+            cancel: world.cancel.clone(),
+            control: self.control.token.digest(),
+        }
+    }
+
+    fn web(&self, public_url: Url, status: StatusSource, world: &World) -> web::WebState {
+        web::WebState {
+            oauth: self.oauth.clone(),
+            upstream: self.upstream.clone(),
+            storage: self.storage.clone(),
+            clock: Arc::clone(&world.clock),
+            random: Arc::clone(&world.random),
+            settings: web::WebSettings::new(public_url),
+            providers: self.providers.clone(),
+            tasks: world.tracker.clone(),
+            status,
+        }
     }
 
     fn call_path(&self, world: &World) -> CallPathDeps<'_> {

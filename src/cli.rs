@@ -18,6 +18,7 @@ pub mod connect;
 mod containment;
 mod data_access;
 pub mod doctor;
+pub mod ending;
 pub mod failure;
 pub mod gateway_client;
 pub mod global_args;
@@ -35,6 +36,7 @@ pub mod log;
 pub mod logs;
 mod long_names;
 pub mod master_key;
+mod meant_user;
 pub mod migrate;
 mod operator;
 pub mod output;
@@ -221,17 +223,17 @@ impl Command {
             | Self::Help(_)
             | Self::Man(_) => CommandPurpose::Unrelated,
             Self::Add(_) | Self::Import(_) | Self::Remove(_) => CommandPurpose::ChangesFile,
+            Self::Tools(args) => args.purpose(),
+            Self::Check(args) => args.purpose(),
+            Self::Status(args) => args.purpose(),
+            Self::Sessions(command) => command.purpose(),
             Self::List(_)
             | Self::Client(_)
             | Self::Audit(_)
             | Self::Backup(_)
             | Self::Healthcheck(_)
-            | Self::Logs(_) => CommandPurpose::Asks,
-            Self::Tools(args) => args.purpose(),
-            Self::Check(args) => args.purpose(),
-            Self::Status(args) => args.purpose(),
-            Self::Sessions(command) => command.purpose(),
-            Self::Keys(keys::KeysCommand::List(_))
+            | Self::Logs(_)
+            | Self::Keys(keys::KeysCommand::List(_))
             | Self::Invitations(invitations::InvitationsCommand::List(_))
             | Self::Users(users::UsersCommand::List(_))
             | Self::Grants(grants::GrantsCommand::List(_))

@@ -1,6 +1,6 @@
 //! Endpoints for machines: health, readiness, metrics and status. Decides about access to them.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::HashMap, sync::Arc, time::Duration};
 
 use axum::{
     Extension, Json, Router,
@@ -19,7 +19,10 @@ use crate::{
     backend::Supervisor,
     gateway::Gateway,
     http::Probed,
-    model::{BackendId, ClientIp, status::ListedClients},
+    model::{
+        BackendId, ClientIp, UserId,
+        status::{ListedClients, SessionStatus},
+    },
     oauth::OAuth,
     replicas::{Replicas, Unready},
     resource::{Gate, protect_administration},
@@ -126,7 +129,23 @@ async fn status(State(machine): State<Machine>) -> impl IntoResponse {
             (backend.processes, backend.memory_bytes) = (Some(processes), Some(memory));
         }
     }
+    name_keys(&mut status.sessions, &machine.oauth).await;
     ([(header::CACHE_CONTROL, "no-store")], Json(status))
+}
+
+/// Adds the names of keys to the sessions of users that are keys.
+async fn name_keys(sessions: &mut [SessionStatus], oauth: &OAuth) {
+    let mut unnamed: Vec<(UserId, &mut SessionStatus)> =
+        sessions.iter_mut().map(|session| (UserId::new(session.user.as_str()), session)).collect();
+    unnamed.retain(|(user, _)| user.is_of_key());
+    if unnamed.is_empty() {
+        return;
+    }
+    let Ok(keys) = oauth.keys().list().await else { return };
+    let names: HashMap<&UserId, &String> = keys.iter().map(|key| (&key.user, &key.name)).collect();
+    for (user, session) in unnamed {
+        session.key_name = names.get(&user).map(|name| (*name).clone());
+    }
 }
 
 /// Use by the programs of each backend, as far as the system shows it.

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::{
     arguments::FormatArgs,
+    ending::{self, EndingArgs},
     failure::CommandFailure,
     process::{CommandPurpose, ProcessContext},
     store::{AdminStore, IfMissing},
@@ -26,7 +27,7 @@ pub enum ClientsCommand {
     /// Shows what a client registered
     Show(OneClientArgs),
     /// Revokes a client and its grants; it cannot register again until it is restored
-    Revoke(OneClientArgs),
+    Revoke(RevokeClientArgs),
     /// Restores a revoked client, so that it can register and log in again; its grants stay revoked
     Restore(OneClientArgs),
     /// Deletes clients that have expired: without consent for a day, or without a login for 90 days
@@ -46,7 +47,16 @@ pub struct ListClientsArgs {
     form: FormatArgs,
 }
 
-/// `clients show`, `clients revoke` and `clients restore`.
+/// `clients revoke`.
+#[derive(Debug, clap::Args)]
+pub struct RevokeClientArgs {
+    /// Client id, from `clients list`
+    id: String,
+    #[command(flatten)]
+    ending: EndingArgs,
+}
+
+/// `clients show` and `clients restore`.
 #[derive(Debug, clap::Args)]
 pub struct OneClientArgs {
     /// Client id, from `clients list`
@@ -73,7 +83,7 @@ impl ClientsCommand {
             Self::Create(create) => create.run(process).await,
             Self::List(list) => list.run(process).await,
             Self::Show(one) => one.show(process).await,
-            Self::Revoke(one) => one.revoke(process).await,
+            Self::Revoke(revoke) => revoke.run(process).await,
             Self::Restore(one) => one.restore(process).await,
             Self::Prune(form) => prune(process, &form).await,
             Self::InitialAccessTokens(command) => command.run(process).await,
@@ -123,7 +133,7 @@ impl OneClientArgs {
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
         let found = store.oauth.clients().find(&ClientId::new(self.id.as_str())).await;
         store.close().await;
-        let client = found?.ok_or_else(|| self.unknown())?;
+        let client = found?.ok_or_else(|| unknown(&self.id))?;
         if self.form.json {
             process.output.json(&print::document(&client));
             return Ok(());
@@ -152,37 +162,47 @@ impl OneClientArgs {
         Ok(())
     }
 
-    async fn revoke(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        let store = AdminStore::open(process, IfMissing::Refuse).await?;
-        let revoked = store.oauth.clients().revoke(&ClientId::new(self.id.as_str())).await;
-        store.close().await;
-        if revoked? {
-            let id = &self.id;
-            process.output.remark(&format!(
-                "client {id} is revoked; its tokens end within a second. It cannot register again: \
-                 undo with `lockkeeper clients restore {id}`"
-            ));
-            return Ok(());
-        }
-        Err(self.unknown())
-    }
-
     async fn restore(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
         let restored = store.oauth.clients().restore(&ClientId::new(self.id.as_str())).await;
         store.close().await;
         if restored? {
-            process.output.remark(&format!("client {} may register and log in again", self.id));
+            let sentence = format!("client {} may register and log in again", self.id);
+            ending::tell(self.form, (json!({ "id": self.id }), "restored"), &sentence, process);
             return Ok(());
         }
         let what = format!("there is no revoked client {}", self.id);
         Err(CommandFailure::failed(what).advise("`lockkeeper clients list --revoked` shows the ids"))
     }
+}
 
-    fn unknown(&self) -> CommandFailure {
-        CommandFailure::failed(format!("there is no client {}", self.id))
-            .advise("`lockkeeper clients list` shows the ids")
+impl RevokeClientArgs {
+    async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let store = AdminStore::open(process, IfMissing::Refuse).await?;
+        let revoked = self.revoke(&store, process).await;
+        store.close().await;
+        let (id, name) = (&self.id, revoked?);
+        let sentence = format!(
+            "client {id} ({name}) is revoked; its tokens end within a second. It cannot register again: \
+             undo with `lockkeeper clients restore {id}`"
+        );
+        ending::tell(self.ending.form, (json!({ "id": id, "name": name }), "revoked"), &sentence, process);
+        Ok(())
     }
+
+    /// Revokes it; returns its name.
+    async fn revoke(&self, store: &AdminStore, process: &mut ProcessContext) -> Result<String, CommandFailure> {
+        let id = ClientId::new(self.id.as_str());
+        let client = store.oauth.clients().find(&id).await?.ok_or_else(|| unknown(&self.id))?;
+        let question = format!("Revoke the client {} ({}), with all grants to it?", self.id, client.name);
+        self.ending.confirm(&question, process)?;
+        let revoked = store.oauth.clients().revoke(&id).await?;
+        revoked.then_some(client.name).ok_or_else(|| unknown(&self.id))
+    }
+}
+
+fn unknown(id: &str) -> CommandFailure {
+    CommandFailure::failed(format!("there is no client {id}")).advise("`lockkeeper clients list` shows the ids")
 }
 
 async fn prune(process: &mut ProcessContext, form: &FormatArgs) -> Result<(), CommandFailure> {

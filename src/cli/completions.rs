@@ -1,8 +1,12 @@
 //! `lockkeeper completions` and `lockkeeper man`: texts for shells and for `man`, made of the command line itself.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use clap_complete::Shell;
+use clap_mangen::Man;
 
 use super::{failure::CommandFailure, process::ProcessContext};
 
@@ -62,17 +66,38 @@ fn fish_values(command: &clap::Command) -> Option<String> {
 impl ManArgs {
     /// Prints the page of the command line `lockkeeper`, or writes those of all its commands.
     pub fn run(self, lockkeeper: clap::Command, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        let unwritten = |error: std::io::Error| CommandFailure::failed("the pages cannot be written").why(error);
+        let unwritten = |error: io::Error| CommandFailure::failed("the pages cannot be written").why(error);
         let Some(folder) = self.folder else {
-            let mut page = Vec::new();
-            clap_mangen::Man::new(lockkeeper).render(&mut page).map_err(unwritten)?;
-            process.output.print(&String::from_utf8_lossy(&page));
+            let text = page(&Man::new(lockkeeper)).map_err(unwritten)?;
+            process.output.print(&text);
             return Ok(());
         };
         let folder = process.folder.join(folder);
         fs::create_dir_all(&folder).map_err(unwritten)?;
-        clap_mangen::generate_to(lockkeeper, &folder).map_err(unwritten)?;
+        let mut lockkeeper = lockkeeper.disable_help_subcommand(true);
+        lockkeeper.build();
+        write_pages(lockkeeper, &folder).map_err(unwritten)?;
         process.output.remark(&format!("The pages are in {}", folder.display()));
         Ok(())
     }
+}
+
+/// Writes the pages of a command and of its subcommands.
+fn write_pages(command: clap::Command, folder: &Path) -> io::Result<()> {
+    for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+        write_pages(subcommand.clone(), folder)?;
+    }
+    let man = Man::new(command);
+    fs::write(folder.join(man.get_filename()), page(&man)?)
+}
+
+/// The page, whose examples keep their lines.
+fn page(man: &Man) -> io::Result<String> {
+    let mut rendered = Vec::new();
+    man.render(&mut rendered)?;
+    let text = String::from_utf8_lossy(&rendered).into_owned();
+    let Some((before, rest)) = text.split_once("\n.SH EXTRA\n") else { return Ok(text) };
+    let (examples, after) = rest.split_once("\n.SH ").unwrap_or((rest.trim_end(), "\n"));
+    let after = if after == "\n" { String::new() } else { format!(".SH {after}") };
+    Ok(format!("{before}\n.SH EXAMPLES\n.nf\n{examples}\n.fi\n{after}"))
 }

@@ -5,15 +5,14 @@ use serde_json::{Value, json};
 
 use super::{
     arguments::FormatArgs,
+    ending::{self, EndingArgs},
     failure::CommandFailure,
+    meant_user::meant,
     process::ProcessContext,
     store::{AdminStore, IfMissing},
     table::{Cell, TextTable},
 };
-use crate::{
-    model::{ApiKey, TokenDelivery, UserId},
-    oauth::GrantView,
-};
+use crate::{model::TokenDelivery, oauth::GrantView};
 
 /// Subcommands of `grants`.
 #[derive(Debug, Subcommand)]
@@ -46,6 +45,8 @@ pub struct RevokeGrantArgs {
     /// Revokes all grants to this client, which may ask for new ones; `clients revoke` shuts it out
     #[arg(long, value_name = "ID")]
     client: Option<String>,
+    #[command(flatten)]
+    ending: EndingArgs,
 }
 
 // === impl GrantsCommand ===
@@ -105,81 +106,60 @@ impl ListGrantsArgs {
 impl RevokeGrantArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
-        let revoked = self.revoke(&store).await;
+        let revoked = self.revoke(&store, process).await;
         store.close().await;
-        process.output.remark(&format!("{}; tokens and streams end within a second", revoked?));
+        let (count, subject) = revoked?;
+        let what = match &self.id {
+            Some(id) => format!("grant {id} is revoked"),
+            None => format!("{} {subject} revoked", counted(count)),
+        };
+        let identity = json!({ "id": self.id, "user": self.user, "client": self.client, "grants": count });
+        let sentence = format!("{what}; tokens and streams end within a second");
+        ending::tell(self.ending.form, (identity, "revoked"), &sentence, process);
         Ok(())
     }
 
-    /// Revokes; returns a text about the result.
-    async fn revoke(&self, store: &AdminStore) -> Result<String, CommandFailure> {
-        if let Some(client) = &self.client {
-            return self.revoke_to(store, client).await;
-        }
-        if let Some(user) = &self.user {
-            let count = store.oauth.grants().revoke_all(&meant(store, user).await?).await?;
-            return Ok(format!("{} of {user} revoked", counted(count)));
-        }
-        let id = self.id.as_deref().unwrap_or_default();
-        let grants = store.oauth.grants().list().await?;
-        let found = grants.iter().find(|view| view.grant.id.as_str() == id);
-        let revoked = match found {
-            Some(view) => store.oauth.grants().revoke(&view.grant.user, &view.grant.id).await?,
-            None => false,
-        };
-        if revoked {
-            return Ok(format!("grant {id} is revoked"));
-        }
-        Err(CommandFailure::failed(format!("there is no live grant {id}"))
-            .advise("`lockkeeper grants list` shows the ids"))
-    }
-
-    /// Revokes the grants to `client`, of one user if one is given; returns a text about the result.
-    async fn revoke_to(&self, store: &AdminStore, client: &str) -> Result<String, CommandFailure> {
+    /// Revokes; returns the number of grants, and whose they were.
+    async fn revoke(&self, store: &AdminStore, process: &mut ProcessContext) -> Result<(u64, String), CommandFailure> {
         let user = match &self.user {
             Some(user) => Some(meant(store, user).await?),
             None => None,
         };
+        let mut grants = store.oauth.grants().list().await?;
+        grants.retain(|GrantView { grant, .. }| {
+            self.id.as_ref().is_none_or(|id| grant.id.as_str() == *id)
+                && self.client.as_ref().is_none_or(|client| grant.client.as_str() == *client)
+                && user.as_ref().is_none_or(|user| *user == grant.user)
+        });
+        let subject = match (&self.client, &self.user) {
+            (Some(client), _) => format!("to {client}"),
+            (None, Some(user)) => format!("of {user}"),
+            (None, None) => {
+                let found = grants.first().ok_or_else(|| self.unknown())?;
+                format!("of {} to {}", found.key_name, found.client_name)
+            }
+        };
+        if !grants.is_empty() {
+            let number = u64::try_from(grants.len()).unwrap_or(u64::MAX);
+            self.ending.confirm(&format!("Revoke {} {subject}?", counted(number)), process)?;
+        }
         let mut count = 0;
-        for GrantView { grant, .. } in store.oauth.grants().list().await? {
-            let is_meant = grant.client.as_str() == client && user.as_ref().is_none_or(|user| *user == grant.user);
-            if is_meant && store.oauth.grants().revoke(&grant.user, &grant.id).await? {
+        for GrantView { grant, .. } in grants {
+            if store.oauth.grants().revoke(&grant.user, &grant.id).await? {
                 count += 1;
             }
         }
-        Ok(format!("{} to {client} revoked", counted(count)))
+        if self.id.is_some() && count == 0 { Err(self.unknown()) } else { Ok((count, subject)) }
+    }
+
+    fn unknown(&self) -> CommandFailure {
+        CommandFailure::failed(format!("there is no live grant {}", self.id.as_deref().unwrap_or_default()))
+            .advise("`lockkeeper grants list` shows the ids")
     }
 }
 
 fn counted(grants: u64) -> String {
     format!("{grants} {}", if grants == 1 { "grant" } else { "grants" })
-}
-
-/// The user that an argument means: a user id, else a key without a user name, by the key's id or name. Any other text
-/// is the id of a user without keys.
-async fn meant(store: &AdminStore, text: &str) -> Result<UserId, CommandFailure> {
-    let keys = store.oauth.keys().list().await?;
-    if keys.iter().any(|key| key.user.as_str() == text) {
-        return Ok(UserId::new(text));
-    }
-    let by_id: Vec<&ApiKey> = keys.iter().filter(|key| key.id.as_str() == text).collect();
-    let by_name = || keys.iter().filter(|key| key.name == text).collect();
-    let named: Vec<&ApiKey> = if by_id.is_empty() { by_name() } else { by_id };
-    let mut users: Vec<&UserId> = named.iter().map(|key| &key.user).collect();
-    users.sort();
-    users.dedup();
-    match users[..] {
-        [] => Ok(UserId::new(text)),
-        [user] if user.is_of_key() => Ok(user.clone()),
-        [user] => Err(CommandFailure::usage(format!("the key {text} belongs to the user {user}")).advise(format!(
-            "use `--user {user}` for all keys of {user}, or `lockkeeper grants revoke ID` for one grant"
-        ))),
-        _ => Err(CommandFailure::usage(format!(
-            "{} keys have the name {text}, and they belong to several users",
-            named.len()
-        ))
-        .advise("use the key's id: `lockkeeper keys list --all` shows it")),
-    }
 }
 
 fn document(view: &GrantView) -> Value {

@@ -14,7 +14,7 @@ const LONGEST: usize = 64 << 10;
 
 /// Asks for all of them; without a terminal for none, so that reading the configuration says what is missing.
 pub(super) fn ask(process: &mut ProcessContext) -> Result<(), CommandFailure> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    if !is_interactive() {
         return Ok(());
     }
     for open in config::open_inputs(&process.options.given(), &process.environment, &process.folder) {
@@ -24,9 +24,14 @@ pub(super) fn ask(process: &mut ProcessContext) -> Result<(), CommandFailure> {
     Ok(())
 }
 
+/// True if a person can be asked.
+pub(super) fn is_interactive() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
 /// Asks a person for a yes; without a terminal the answer is no.
 pub(super) fn confirmed(question: &str, process: &mut ProcessContext) -> Result<bool, CommandFailure> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    if !is_interactive() {
         return Ok(false);
     }
     process.output.remark(question);

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     arguments::FormatArgs,
+    ending::{self, EndingArgs},
     failure::CommandFailure,
     output::Emphasis,
     process::ProcessContext,
@@ -41,6 +42,8 @@ pub struct ListInvitationsArgs {
 pub struct RevokeInvitationArgs {
     /// Invitation id, from `invitations list`
     id: String,
+    #[command(flatten)]
+    ending: EndingArgs,
 }
 
 // === impl InvitationsCommand ===
@@ -96,14 +99,16 @@ impl ListInvitationsArgs {
 
 impl RevokeInvitationArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        self.ending.confirm(&format!("Revoke the invitation {}?", self.id), process)?;
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
         let revoked = store.oauth.invitations().revoke(&InvitationId::new(self.id.as_str())).await;
         store.close().await;
         if revoked? {
-            process.output.remark(&format!(
+            let sentence = format!(
                 "invitation {} is revoked: a link does not work any more, and whom a rule let in is logged out within a second",
                 self.id
-            ));
+            );
+            ending::tell(self.ending.form, (json!({ "id": self.id }), "revoked"), &sentence, process);
             return Ok(());
         }
         Err(CommandFailure::failed(format!("there is no invitation {} that waits, and no such rule", self.id))

@@ -6,17 +6,19 @@ mod rotate;
 mod set;
 
 use clap::Subcommand;
+use serde_json::json;
 
 use self::meant_key::meant;
 use super::{
     arguments::FormatArgs,
+    ending::{self, EndingArgs},
     failure::CommandFailure,
     process::ProcessContext,
     rights_args::RightsArgs,
     store::{self, AdminStore, IfMissing},
     values,
 };
-use crate::model::{Direct, NewKey, Rights, UserId};
+use crate::model::{ApiKey, Direct, NewKey, Rights, UserId};
 
 const CREATE_EXAMPLES: &str = "\
 Examples:
@@ -84,6 +86,8 @@ pub struct RevokeKeyArgs {
     /// The key: its id from `keys list`, or its name if no other has it
     #[arg(value_name = "KEY")]
     id: String,
+    #[command(flatten)]
+    ending: EndingArgs,
 }
 
 // === impl KeysCommand ===
@@ -144,17 +148,24 @@ impl ListKeysArgs {
 impl RevokeKeyArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
-        let revoked = match meant(&self.id, &store).await {
-            Ok(id) => store.oauth.keys().revoke(&id).await.map(|done| done.then_some(id)).map_err(Into::into),
-            Err(failure) => Err(failure),
-        };
+        let revoked = self.revoke(&store, process).await;
         store.close().await;
-        if let Some(id) = revoked? {
-            let named = if id.as_str() == self.id { String::new() } else { format!(" ({})", self.id) };
-            process
-                .output
-                .remark(&format!("key {id}{named} is revoked; its grants, tokens and streams end within a second"));
-            return Ok(());
+        let key = revoked?;
+        let sentence =
+            format!("key {} is revoked; its grants, tokens and streams end within a second", ending::named(&key));
+        let identity = json!({ "id": key.id, "name": key.name });
+        ending::tell(self.ending.form, (identity, "revoked"), &sentence, process);
+        Ok(())
+    }
+
+    async fn revoke(&self, store: &AdminStore, process: &mut ProcessContext) -> Result<ApiKey, CommandFailure> {
+        let id = meant(&self.id, store).await?;
+        if let Some(key) = store.oauth.keys().find(&id).await?.filter(|key| key.revoked.is_none()) {
+            let question = format!("Revoke the key {}, with every app that it connected?", ending::named(&key));
+            self.ending.confirm(&question, process)?;
+            if store.oauth.keys().revoke(&id).await? {
+                return Ok(key);
+            }
         }
         Err(CommandFailure::failed(format!("there is no live key {}", self.id))
             .advise("`lockkeeper keys list` shows the ids"))

@@ -35,7 +35,7 @@ struct ToolsPage {
 
 /// The servers under test.
 pub(super) struct Probe {
-    supervisor: Supervisor,
+    pub(super) supervisor: Supervisor,
     /// The gateway made of them.
     pub(super) gateway: Arc<Gateway>,
     cancel: CancellationToken,

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::{
-    arguments::FormatArgs,
+    ending::EndingArgs,
     failure::CommandFailure,
     process::ProcessContext,
     running_gateway::{self, FileReader},
@@ -18,7 +18,7 @@ pub struct RemoveArgs {
     /// The name of the server
     name: String,
     #[command(flatten)]
-    form: FormatArgs,
+    ending: EndingArgs,
 }
 
 impl RemoveArgs {
@@ -38,9 +38,11 @@ impl RemoveArgs {
             // a group may name it
             file.load(process)?;
         }
+        self.ending
+            .confirm(&format!("Remove the server `{name}` with everything that {shown} says of it?"), process)?;
         file.write()?;
-        if self.form.json {
-            process.output.json(&json!({ "removed": name, "file": shown }));
+        if self.ending.form.json {
+            process.output.json(&json!({ "id": name, "file": shown, "state": "removed" }));
             return Ok(());
         }
         process.output.print(&format!("removed `{name}` from {shown}"));

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     arguments::FormatArgs,
+    ending::{self, EndingArgs},
     failure::CommandFailure,
     process::ProcessContext,
     store::{AdminStore, IfMissing},
@@ -57,6 +58,8 @@ pub struct RetireSigningKeyArgs {
     /// Key id, from `signing-keys list`
     #[arg(allow_hyphen_values = true)]
     kid: String,
+    #[command(flatten)]
+    ending: EndingArgs,
 }
 
 // === impl SigningKeysCommand ===
@@ -120,15 +123,18 @@ impl RotateSigningKeysArgs {
 
 impl RetireSigningKeyArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let question = format!("Retire the signing key {}? Every access token that it signed ends.", self.kid);
+        self.ending.confirm(&question, process)?;
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
         let withdrawn = store.oauth.signing_keys().withdraw(&self.kid).await;
         store.close().await;
         let kid = &self.kid;
         if withdrawn? {
-            process.output.remark(&format!(
+            let sentence = format!(
                 "the signing key {kid} is retired: its access tokens are refused within a second, and apps fetch new \
                  ones by themselves"
-            ));
+            );
+            ending::tell(self.ending.form, (json!({ "id": kid }), "retired"), &sentence, process);
             return Ok(());
         }
         Err(CommandFailure::failed(format!("there is no signing key {kid}"))

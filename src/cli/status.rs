@@ -273,7 +273,8 @@ mod tests {
             sessions: vec![SessionStatus {
                 id: Some("0123abcd".to_owned()),
                 rights: None,
-                user: "owner".to_owned(),
+                user: "key:lNctAbCdEf".to_owned(),
+                key_name: Some("laptop".to_owned()),
                 client: "an agent that is named at length 2.1".to_owned(),
                 endpoint: "/mcp".to_owned(),
                 protocol_version: "2025-11-25".to_owned(),
@@ -327,8 +328,8 @@ mod tests {
         GROUP  SERVERS    URL
         work   git, slow  https://mcp.example.com/mcp/work
 
-        SESSION   USER   CLIENT                    ENDPOINT  VERSION     IDLE
-        0123abcd  owner  an agent that is named …  /mcp      2025-11-25  12s
+        SESSION   USER                CLIENT                    ENDPOINT  VERSION     IDLE
+        0123abcd  key:lNct… (laptop)  an agent that is named …  /mcp      2025-11-25  12s
 
         Certificate: mcp.example.com (https://acme.example/dir): by Example,
           until 2026-03-01T00:00:00Z, next order 2026-02-01T00:00:00Z

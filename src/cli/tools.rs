@@ -157,10 +157,8 @@ impl ListToolsArgs {
         if sick.is_empty() {
             return Ok(());
         }
-        if let Some(gateway) = &self.of.gateway {
-            let asks = looked.iter().any(|server| server.state.asks_for_login());
-            let key = gateway_client::api_key(self.of.api_key_file.as_deref(), process)?;
-            return Err(gateway_client::refused(gateway, &key, if asks { None } else { Some(sick.join("\n")) }).await);
+        if let Some(refused) = self.of.refused(&looked, process).await? {
+            return Err(refused);
         }
         Err(CommandFailure::failed("some servers are not ready")
             .why(sick.join("\n"))
@@ -172,7 +170,7 @@ impl CallToolArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let mut config = self.of.config(process)?;
         only_for(&self.name, &mut config);
-        let arguments = self.arguments.unwrap_or_else(|| self.args.into_iter().collect());
+        let arguments = self.arguments.clone().unwrap_or_else(|| self.args.iter().cloned().collect());
         let probe = Probe::start(&config)?;
         let params = json!({ "name": self.name, "arguments": arguments });
         let reply = call(&*endpoint(&probe, &config), Method::ToolsCall, &params);
@@ -184,7 +182,13 @@ impl CallToolArgs {
             Some(Outcome::Failed(_)) => probe.tool_names(&*endpoint(&probe, &config)).await,
             _ => Vec::new(),
         };
+        let servers = probe.supervisor.status();
         probe.end().await;
+        if let Some(Outcome::Failed(_)) = outcome
+            && let Some(refused) = self.of.refused(&servers, process).await?
+        {
+            return Err(refused);
+        }
         let failed = |why: String| CommandFailure::failed(format!("`{}` could not be called", self.name)).why(why);
         let result = match outcome {
             Some(Outcome::Complete(result)) => result.view::<Value>().unwrap_or_default(),
@@ -216,6 +220,22 @@ impl CallToolArgs {
 // === impl ServersArgs ===
 
 impl ServersArgs {
+    /// The reason why the gateway at a URL did not serve; `None` if it did, or none is asked.
+    async fn refused(
+        &self,
+        servers: &[BackendStatus],
+        process: &ProcessContext,
+    ) -> Result<Option<CommandFailure>, CommandFailure> {
+        let (Some(gateway), sick) = (&self.gateway, sick(servers)) else { return Ok(None) };
+        if sick.is_empty() {
+            return Ok(None);
+        }
+        let asks = servers.iter().any(|server| server.state.asks_for_login());
+        let key = gateway_client::api_key(self.api_key_file.as_deref(), process)?;
+        let silent = if asks { None } else { Some(sick.join("\n")) };
+        Ok(Some(gateway_client::refused(gateway, &key, silent).await))
+    }
+
     fn config(&self, process: &mut ProcessContext) -> Result<Config, CommandFailure> {
         let url = self.gateway.as_ref().map(|gateway| SingleServer::Url(format!("{gateway}/mcp")));
         let single = url.or_else(|| self.single.given());

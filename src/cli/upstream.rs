@@ -6,13 +6,15 @@ use serde_json::{Value, json};
 
 use super::{
     arguments::FormatArgs,
+    ending::{self, EndingArgs},
     failure::CommandFailure,
+    meant_user::{KeyNames, meant},
     process::ProcessContext,
     store::{AdminStore, IfMissing},
     table::{Cell, TextTable},
 };
 use crate::{
-    model::{BackendId, UserId},
+    model::BackendId,
     oauth::OAuthError,
     storage::{StorageError, UpstreamTokenRow},
 };
@@ -49,10 +51,12 @@ pub struct ListUpstreamArgs {
 /// `upstream disconnect`.
 #[derive(Debug, clap::Args)]
 pub struct DisconnectUpstreamArgs {
-    /// The user, as `upstream list` shows it
+    /// The user, as `upstream list` shows it; of a key without a user name, also the name of the key
     user: String,
     /// The server
     server: String,
+    #[command(flatten)]
+    ending: EndingArgs,
 }
 
 // === impl UpstreamCommand ===
@@ -70,9 +74,13 @@ impl UpstreamCommand {
 impl ListUpstreamArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
-        let listed = store.storage.upstream_tokens().list(self.user.map(UserId::new).as_ref()).await;
+        let user = match &self.user {
+            Some(user) => Some(meant(&store, user).await?),
+            None => None,
+        };
+        let (listed, names) = (store.storage.upstream_tokens().list(user.as_ref()).await, KeyNames::of(&store).await);
         store.close().await;
-        let rows = listed.map_err(failed)?;
+        let (rows, names) = (listed.map_err(failed)?, names?);
         if self.form.json {
             process.output.json(&rows.iter().map(document).collect::<Vec<_>>());
             return Ok(());
@@ -84,7 +92,7 @@ impl ListUpstreamArgs {
         let mut table = TextTable::new(&["USER", "SERVER", "ISSUER", "SCOPES", "CONNECTED"]);
         for row in &rows {
             table.row([
-                Cell::from(&row.user),
+                Cell::from(names.shown(&row.user)),
                 Cell::from(&row.backend),
                 Cell::from(&row.issuer),
                 Cell::from(row.scope.clone().unwrap_or_default()),
@@ -99,16 +107,19 @@ impl ListUpstreamArgs {
 
 impl DisconnectUpstreamArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        let (user, server) = (UserId::new(self.user), self.server);
-        let backend = BackendId::parse(&server).map_err(|error| CommandFailure::usage(error.to_string()))?;
+        let backend = BackendId::normalise(&self.server).map_err(|error| CommandFailure::usage(error.to_string()))?;
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
+        let user = meant(&store, &self.user).await?;
+        self.ending.confirm(&format!("Disconnect {user} from {backend}, and delete the tokens?"), process)?;
         let deleted = store.storage.upstream_tokens().delete(&user, &backend).await;
         store.close().await;
         if deleted.map_err(failed)? {
-            process.output.remark(&format!(
+            let sentence = format!(
                 "{user} is disconnected from {backend}: calls end within a second, and the running gateway, or the next \
                  one, revokes the tokens"
-            ));
+            );
+            let identity = json!({ "user": user, "server": backend });
+            ending::tell(self.ending.form, (identity, "disconnected"), &sentence, process);
             return Ok(());
         }
         Err(CommandFailure::failed(format!("{user} has not connected {backend}"))

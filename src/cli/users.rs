@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 
 use super::{
     arguments::FormatArgs,
+    ending::{self, EndingArgs},
     failure::CommandFailure,
+    meant_user::{KeyNames, meant},
     output::Emphasis,
     process::ProcessContext,
     store::{AdminStore, IfMissing},
@@ -19,9 +21,9 @@ pub enum UsersCommand {
     /// Lists the users with the number of their keys and grants
     List(ListUsersArgs),
     /// Lets nothing of a user in until it is enabled again; keys and grants stay
-    Disable(UserArgs),
+    Disable(SwitchUserArgs),
     /// Lets a disabled user in again
-    Enable(UserArgs),
+    Enable(SwitchUserArgs),
     /// Deletes a user with everything that is held for it, and lists what ended
     Delete(DeleteUserArgs),
 }
@@ -39,13 +41,22 @@ pub struct DeleteUserArgs {
     #[command(flatten)]
     user: UserArgs,
     #[command(flatten)]
-    form: FormatArgs,
+    ending: EndingArgs,
 }
 
 /// `users disable` and `users enable`.
 #[derive(Debug, clap::Args)]
+pub struct SwitchUserArgs {
+    #[command(flatten)]
+    user: UserArgs,
+    #[command(flatten)]
+    form: FormatArgs,
+}
+
+/// The user of a command.
+#[derive(Debug, clap::Args)]
 pub struct UserArgs {
-    /// The user, from `users list`; a key without a user name is the user `key:ID`
+    /// The user, from `users list`; a key without a user name is the user `key:ID`, or the name of the key
     #[arg(value_name = "USER")]
     user: String,
 }
@@ -57,42 +68,86 @@ impl UsersCommand {
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         match self {
             Self::List(list) => list.run(process).await,
-            Self::Disable(args) => {
-                let store = AdminStore::open(process, IfMissing::Refuse).await?;
-                let done = store.oauth.users().disable(&args.id()).await;
-                store.close().await;
-                args.report(process, done?, "is disabled: nothing of it is let in, and what runs ends within a second")
-            }
-            Self::Enable(args) => {
-                let store = AdminStore::open(process, IfMissing::Refuse).await?;
-                let done = store.oauth.users().enable(&args.id()).await;
-                store.close().await;
-                args.report(process, done?, "is enabled, with the keys and grants of before")
-            }
+            Self::Disable(args) => args.disable(process).await,
+            Self::Enable(args) => args.enable(process).await,
             Self::Delete(args) => args.run(process).await,
         }
+    }
+}
+
+impl SwitchUserArgs {
+    async fn disable(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let store = AdminStore::open(process, IfMissing::Refuse).await?;
+        let done = async {
+            let id = meant(&store, &self.user.user).await?;
+            Ok::<_, CommandFailure>(store.oauth.users().disable(&id).await?.then_some(id))
+        };
+        let done = done.await;
+        store.close().await;
+        let id = done?.ok_or_else(|| self.user.unknown())?;
+        let sentence =
+            format!("The user `{id}` is disabled: nothing of it is let in, and what runs ends within a second.");
+        ending::tell(self.form, (json!({ "user": id }), "disabled"), &sentence, process);
+        Ok(())
+    }
+
+    async fn enable(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let store = AdminStore::open(process, IfMissing::Refuse).await?;
+        let done = async {
+            let id = meant(&store, &self.user.user).await?;
+            Ok::<_, CommandFailure>(store.oauth.users().enable(&id).await?.then_some(id))
+        };
+        let done = done.await;
+        store.close().await;
+        let id = done?.ok_or_else(|| self.user.unknown())?;
+        let sentence = format!("The user `{id}` is enabled, with the keys and grants of before.");
+        ending::tell(self.form, (json!({ "user": id }), "enabled"), &sentence, process);
+        Ok(())
     }
 }
 
 impl DeleteUserArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
-        let ended = store.oauth.users().delete(&self.user.id()).await;
+        let deleted = self.delete(&store, process).await;
         store.close().await;
-        let Some(ended) = ended? else { return Err(self.user.unknown()) };
-        if self.form.json {
-            process.output.json(&ended_document(&self.user.user, &ended));
+        let (id, ended) = deleted?;
+        if self.ending.form.json {
+            process.output.json(&ended_document(id.as_str(), &ended));
             return Ok(());
         }
         let text = ended_text(&ended);
         process.output.print(&text);
         process.output.remark(&format!(
-            "The user `{}` is deleted. What runs for it alone ends within a second: calls, streams, sessions, processes, and the \
-             lists and tickets that the gateway remembers.",
-            self.user.user
+            "The user `{id}` is deleted. What runs for it alone ends within a second: calls, streams, sessions, processes, and the \
+             lists and tickets that the gateway remembers."
         ));
         Ok(())
     }
+
+    async fn delete(
+        &self,
+        store: &AdminStore,
+        process: &mut ProcessContext,
+    ) -> Result<(UserId, EndedUser), CommandFailure> {
+        let id = meant(store, &self.user.user).await?;
+        let users = store.oauth.users().list().await?;
+        if let Some(user) = users.iter().find(|user| user.user == id) {
+            let question =
+                format!("Delete the user `{id}` with {} and {}, for good?", keys(user.keys), grants(user.grants));
+            self.ending.confirm(&question, process)?;
+        }
+        let ended = store.oauth.users().delete(&id).await?.ok_or_else(|| self.user.unknown())?;
+        Ok((id, ended))
+    }
+}
+
+fn keys(number: i64) -> String {
+    format!("{number} {}", if number == 1 { "key" } else { "keys" })
+}
+
+fn grants(number: i64) -> String {
+    format!("{number} {}", if number == 1 { "grant" } else { "grants" })
 }
 
 /// A line for each kind of thing that ended.
@@ -127,38 +182,26 @@ fn ended_document(user: &str, ended: &EndedUser) -> Value {
     let apps: Vec<Value> =
         ended.apps.iter().map(|(name, endpoint)| json!({ "client_name": name, "endpoint": endpoint })).collect();
     json!({
-        "user": user, "keys": keys, "apps": apps, "accounts": ended.accounts, "secrets": ended.secrets,
+        "user": user, "state": "deleted", "keys": keys, "apps": apps, "accounts": ended.accounts, "secrets": ended.secrets,
         "sessions": ended.sessions, "browser_sessions": ended.browsers, "tasks": ended.tasks,
         "devices": ended.devices, "invitations": ended.invitations,
     })
 }
 
 impl UserArgs {
-    fn id(&self) -> UserId {
-        UserId::new(self.user.as_str())
-    }
-
     fn unknown(&self) -> CommandFailure {
         CommandFailure::failed(format!("there is no user `{}`", self.user)).advise("`lockkeeper users list` shows them")
-    }
-
-    fn report(&self, process: &mut ProcessContext, done: bool, outcome: &str) -> Result<(), CommandFailure> {
-        if !done {
-            return Err(self.unknown());
-        }
-        process.output.remark(&format!("The user `{}` {outcome}.", self.user));
-        Ok(())
     }
 }
 
 impl ListUsersArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
-        let listed = store.oauth.users().list().await;
+        let (listed, names) = (store.oauth.users().list().await, KeyNames::of(&store).await);
         store.close().await;
-        let users = listed?;
+        let (users, names) = (listed?, names?);
         if self.form.json {
-            process.output.json(&users.iter().map(document).collect::<Vec<_>>());
+            process.output.json(&users.iter().map(|user| document(user, &names)).collect::<Vec<_>>());
             return Ok(());
         }
         let mut table = TextTable::new(&["USER", "STATE", "KEYS", "GRANTS", "CREATED", "LAST USED"]);
@@ -168,7 +211,7 @@ impl ListUsersArgs {
                 None => Cell::from("enabled").emphasis(Emphasis::Good),
             };
             table.row([
-                Cell::from(&user.user),
+                Cell::from(names.shown(&user.user)),
                 state,
                 Cell::from(user.keys),
                 Cell::from(user.grants),
@@ -182,9 +225,10 @@ impl ListUsersArgs {
     }
 }
 
-fn document(user: &UserOverview) -> Value {
+fn document(user: &UserOverview, names: &KeyNames) -> Value {
     json!({
         "user": user.user,
+        "key_name": names.get(&user.user),
         "created": user.created.to_string(),
         "disabled": user.disabled.map(|moment| moment.to_string()),
         "keys": user.keys,

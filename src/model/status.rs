@@ -132,6 +132,9 @@ pub struct SessionStatus {
     pub id: Option<String>,
     /// User id.
     pub user: String,
+    /// Name of the key, of a user that is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_name: Option<String>,
     /// Name and version that the client reports.
     pub client: String,
     /// Path of the endpoint.

@@ -163,7 +163,9 @@ fn completions_and_manual_pages_know_every_command() {
     let page = String::from_utf8(lockkeeper(folder.path(), &["man"], &[]).stdout).unwrap();
     assert!(page.contains(".TH lockkeeper") && page.contains("healthcheck"), "{page}");
     assert_eq!(lockkeeper(folder.path(), &["man", "pages"], &[]).status.code(), Some(0));
-    assert!(folder.path().join("pages/lockkeeper-keys-create.1").exists());
+    let page = std::fs::read_to_string(folder.path().join("pages/lockkeeper-keys-create.1")).unwrap();
+    let examples = page.split_once("\n.SH EXAMPLES\n.nf\n").unwrap().1.split_once("\n.fi\n").unwrap().0;
+    assert!(examples.lines().count() > 5 && !page.contains("EXTRA"), "the examples keep their lines: {page}");
 }
 
 #[test]
@@ -521,6 +523,7 @@ mod client;
 mod completions;
 mod data_folder;
 mod doctor;
+mod endings;
 mod former_names;
 mod grants;
 mod inputs;

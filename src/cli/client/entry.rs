@@ -92,7 +92,7 @@ fn out_of_json(program: &ClientProgram, file: &str) -> Result<Option<(String, St
     if file.trim().is_empty() {
         return Ok(None);
     }
-    let root = CstRootNode::parse(file, &ParseOptions::default()).map_err(unreadable)?;
+    let root = CstRootNode::parse(file, &ParseOptions::default()).map_err(|error| unreadable(&error))?;
     let mut table = root.object_value();
     for name in program.table {
         table = table.and_then(|table| table.object_value(name));
@@ -120,7 +120,7 @@ fn url_in(text: &str) -> String {
     format!("{scheme}{}", &rest[..end])
 }
 
-fn unreadable(error: jsonc_parser::errors::ParseError) -> EntryError {
+fn unreadable(error: &jsonc_parser::errors::ParseError) -> EntryError {
     EntryError::Unreadable("JSON", error.to_string())
 }
 
@@ -148,7 +148,7 @@ fn in_json(
     (gateway, existing): (GatewayPlace<'_>, Existing),
 ) -> Result<Option<String>, EntryError> {
     let given = if file.trim().is_empty() { "{}\n" } else { file };
-    let root = CstRootNode::parse(given, &ParseOptions::default()).map_err(unreadable)?;
+    let root = CstRootNode::parse(given, &ParseOptions::default()).map_err(|error| unreadable(&error))?;
     let mut table: CstObject =
         root.object_value_or_create().ok_or_else(|| EntryError::NoTable("the file".to_owned()))?;
     for name in program.table {

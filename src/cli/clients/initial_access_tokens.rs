@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     cli::{
         arguments::FormatArgs,
+        ending::{self, EndingArgs},
         failure::CommandFailure,
         output::Emphasis,
         process::{CommandPurpose, ProcessContext},
@@ -78,6 +79,8 @@ pub struct ListInitialAccessTokensArgs {
 pub struct RevokeInitialAccessTokenArgs {
     /// Token id, from `clients initial-access-tokens list`
     id: String,
+    #[command(flatten)]
+    ending: EndingArgs,
 }
 
 // === impl InitialAccessTokensCommand ===
@@ -161,11 +164,13 @@ impl ListInitialAccessTokensArgs {
 
 impl RevokeInitialAccessTokenArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        self.ending.confirm(&format!("Revoke the token {}?", self.id), process)?;
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
         let revoked = store.oauth.initial_access_tokens().revoke(&InitialAccessTokenId::new(self.id.as_str())).await;
         store.close().await;
         if revoked? {
-            process.output.remark(&format!("token {} is revoked; the clients that registered with it stay", self.id));
+            let sentence = format!("token {} is revoked; the clients that registered with it stay", self.id);
+            ending::tell(self.ending.form, (json!({ "id": self.id }), "revoked"), &sentence, process);
             return Ok(());
         }
         Err(CommandFailure::failed(format!("there is no live token {}", self.id))

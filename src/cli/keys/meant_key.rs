@@ -16,7 +16,8 @@ pub(super) async fn meant(text: &str, store: &AdminStore) -> Result<KeyId, Comma
     }
     let now = store::now();
     let mut named = store.oauth.keys().list().await?;
-    named.retain(|key| key.name == text && key.is_live(now));
+    // those of a disabled user too: they are live again with it
+    named.retain(|key| key.name == text && key.revoked.is_none() && key.ends().is_none_or(|end| now < end));
     match &named[..] {
         [] => Ok(id),
         [only] => Ok(only.id.clone()),

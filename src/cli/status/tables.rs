@@ -13,6 +13,8 @@ use crate::{
 const NAME: usize = 26;
 /// Columns for what people and clients call themselves.
 const CALLED: usize = 24;
+/// Columns for the id of a key with a name beside it.
+const KEY: usize = 8;
 /// Columns for a path.
 const PATH: usize = 18;
 /// Columns for the servers of a group.
@@ -63,9 +65,9 @@ pub fn sessions(sessions: &[SessionStatus], style: Style) -> String {
     }
     let mut table = TextTable::new(&["SESSION", "USER", "CLIENT", "ENDPOINT", "VERSION", "IDLE"]);
     for session in sessions {
-        let SessionStatus { id, user, client, endpoint, protocol_version, idle_seconds, .. } = session;
+        let SessionStatus { id, client, endpoint, protocol_version, idle_seconds, .. } = session;
         let id = id.as_deref().unwrap_or("-");
-        let (user, client, endpoint) = (cut(user, CALLED), cut(client, CALLED), cut(endpoint, PATH));
+        let (user, client, endpoint) = (cut(&user(session), CALLED), cut(client, CALLED), cut(endpoint, PATH));
         let cells = [id, &user, &client, &endpoint, protocol_version].map(Cell::from);
         table.row(cells.into_iter().chain([Cell::from(format!("{idle_seconds}s"))]));
     }
@@ -89,6 +91,14 @@ fn coloured(state: &BackendState, text: &str) -> Cell {
         BackendState::Failed { .. } => Emphasis::Bad,
     };
     Cell::from(text).emphasis(emphasis)
+}
+
+/// The user; of a key without a user name, the beginning of its id and its name.
+fn user(SessionStatus { user, key_name, .. }: &SessionStatus) -> String {
+    match key_name {
+        Some(name) => format!("{}… ({name})", user.chars().take(KEY).collect::<String>()),
+        None => user.clone(),
+    }
 }
 
 /// Protocol era of a backend and its source.

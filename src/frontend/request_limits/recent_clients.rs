@@ -149,6 +149,7 @@ impl RecentClients {
         let status = |client: &RecentClient| SessionStatus {
             id: None,
             user: client.user.to_string(),
+            key_name: None,
             client: client.name.clone(),
             endpoint: client.endpoint.clone(),
             protocol_version: client.revision.to_string(),

@@ -80,6 +80,7 @@ pub(super) fn status(session: &Session, now: Timestamp) -> SessionStatus {
     SessionStatus {
         id: Some(session.id.as_str().chars().take(8).collect()),
         user: session.owner.user.to_string(),
+        key_name: None,
         client: session.client().map(|client| client.display()).unwrap_or_default(),
         endpoint: session.address.endpoint.to_string(),
         protocol_version: session.client().map(|client| client.revision.to_string()).unwrap_or_default(),

@@ -455,19 +455,21 @@ fn the_last_server_of_dotted_keys_leaves_no_demonstration() {
 #[test]
 fn a_key_that_does_not_open_a_gateway_is_told_from_a_gateway_that_is_not_there() {
     let folder = folder(None);
-    let tools = |url: &str| {
+    let tools = |words: &[&str]| {
         let variables = [("PATH", "/usr/bin:/bin"), ("LOCKKEEPER_API_KEY", "lkk_x")];
-        shown(folder.path(), &lockkeeper(folder.path(), &["tools", "--gateway", url], &variables))
+        shown(folder.path(), &lockkeeper(folder.path(), words, &variables))
     };
     let refusing = answering(
         "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Bearer resource_metadata=\"http://127.0.0.1/x\"\r\n\
          content-length: 0\r\nconnection: close\r\n\r\n",
     );
-    let said = tools(refusing.trim_end_matches("/mcp"));
-    assert!(
-        said.starts_with("1\n") && said.contains("refused the key") && said.contains("it is unknown there"),
-        "{said}"
-    );
-    let said = tools("http://127.0.0.1:1");
-    assert!(said.starts_with("1\n") && said.contains("does not answer as one"), "{said}");
+    for command in [&["tools"][..], &["tools", "call", "git__about"]] {
+        let said = tools(&[command, &["--gateway", refusing.trim_end_matches("/mcp")]].concat());
+        assert!(
+            said.starts_with("1\n") && said.contains("refused the key") && said.contains("it is unknown there"),
+            "{said}"
+        );
+        let said = tools(&[command, &["--gateway", "http://127.0.0.1:1"]].concat());
+        assert!(said.starts_with("1\n") && said.contains("does not answer as one"), "{said}");
+    }
 }

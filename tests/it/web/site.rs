@@ -395,6 +395,7 @@ fn status() -> Status {
     let session = |user: &str, client: &str| SessionStatus {
         id: Some("01234567".to_owned()),
         user: user.to_owned(),
+        key_name: None,
         client: client.to_owned(),
         endpoint: "/mcp".to_owned(),
         protocol_version: "2025-06-18".to_owned(),

@@ -1,0 +1,58 @@
+//! The user that a person means by a word, and the names of those that are keys. Knows no command.
+
+use std::collections::HashMap;
+
+use super::{failure::CommandFailure, store::AdminStore};
+use crate::{
+    model::{ApiKey, UserId},
+    oauth::OAuthError,
+};
+
+/// The names of keys without a user name, by the users that they are.
+pub(super) struct KeyNames(HashMap<UserId, String>);
+
+impl KeyNames {
+    /// Those of the keys in this store.
+    pub(super) async fn of(store: &AdminStore) -> Result<Self, OAuthError> {
+        let mut keys = store.oauth.keys().list().await?;
+        keys.retain(|key| key.user.is_of_key());
+        Ok(Self(keys.into_iter().map(|key| (key.user, key.name)).collect()))
+    }
+
+    /// The name, if the user is a key.
+    pub(super) fn get(&self, user: &UserId) -> Option<&str> {
+        self.0.get(user).map(String::as_str)
+    }
+
+    /// The user for people: `key:lNct… (laptop)`.
+    pub(super) fn shown(&self, user: &UserId) -> String {
+        self.get(user).map_or_else(|| user.to_string(), |name| format!("{user} ({name})"))
+    }
+}
+
+/// The user that an argument means: a user id, else a key without a user name, by the key's id or name. Any other text
+/// is the id of a user without keys.
+pub(super) async fn meant(store: &AdminStore, text: &str) -> Result<UserId, CommandFailure> {
+    let keys = store.oauth.keys().list().await?;
+    if keys.iter().any(|key| key.user.as_str() == text) {
+        return Ok(UserId::new(text));
+    }
+    let by_id: Vec<&ApiKey> = keys.iter().filter(|key| key.id.as_str() == text).collect();
+    let by_name = || keys.iter().filter(|key| key.name == text).collect();
+    let named: Vec<&ApiKey> = if by_id.is_empty() { by_name() } else { by_id };
+    let mut users: Vec<&UserId> = named.iter().map(|key| &key.user).collect();
+    users.sort();
+    users.dedup();
+    match users[..] {
+        [] => Ok(UserId::new(text)),
+        [user] if user.is_of_key() => Ok(user.clone()),
+        [user] => Err(CommandFailure::usage(format!("the key {text} belongs to the user {user}")).advise(format!(
+            "use `--user {user}` for all keys of {user}, or `lockkeeper grants revoke ID` for one grant"
+        ))),
+        _ => Err(CommandFailure::usage(format!(
+            "{} keys have the name {text}, and they belong to several users",
+            named.len()
+        ))
+        .advise("use the key's id: `lockkeeper keys list --all` shows it")),
+    }
+}
