@@ -32,6 +32,7 @@ mod run_record;
 mod server_cards;
 mod shared_users;
 pub mod stack;
+mod status;
 mod stdio;
 mod stored_task_owners;
 mod this_process;
@@ -81,16 +82,12 @@ use crate::{
     config::{self, Config, MasterKeyPlace, PublicUrl},
     http::Guard,
     listener,
-    model::{
-        BackendId, GroupSpec,
-        status::{GroupStatus, ListedClients, Status},
-    },
-    oauth::{self, BackendNames, OAuth, master_key},
+    oauth::{self, OAuth, master_key},
     openid::Providers,
     replicas::{Deposed, ReplicaDoor, Replicas},
     resource::Gate,
     storage::{DatabaseClaim, Storage},
-    support::{Clock, Latch, SealingKey, Secret},
+    support::{Latch, SealingKey, Secret},
     telemetry::Telemetry,
     upstream::Upstream,
     web::{self, StatusSource},
@@ -456,51 +453,4 @@ impl Foundation<'_> {
             sole_client: None,
         }
     }
-
-    /// Returns the status of the gateway, computed on each request.
-    fn status(&self, path: &CallPath, reloader: &Arc<Reloader>, clock: &Arc<dyn Clock>) -> StatusSource {
-        let (reloader, existing) = (Arc::clone(reloader), self.oauth.settings().backends.clone());
-        let CallPath { supervisor, gateway, frontend, stacks: _, crossing: _ } = path;
-        let (supervisor, gateway, frontend) = (Arc::clone(supervisor), Arc::clone(gateway), frontend.clone());
-        let (clock, begun) = (Arc::clone(clock), clock.now());
-        let (started, url) = (begun.to_string(), format!("{}/mcp", self.public_url));
-        let process = self.process.clone();
-        let budget = self.live.budget.clone();
-        let certificate = self.tls.map(TlsPart::status);
-        Arc::new(move |clients| {
-            let mut backends = supervisor.status();
-            for backend in &mut backends {
-                if let Ok(id) = BackendId::parse(&backend.id) {
-                    backend.offers(gateway.counts(&id), gateway.no_tools(&id));
-                    backend.left_out = gateway.left_out(&id);
-                    backend.warnings.extend(gateway.warnings(&id));
-                }
-            }
-            Status {
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                started: started.clone(),
-                url: url.clone(),
-                summary: String::new(),
-                configuration: reloader.differences(),
-                backends,
-                groups: existing.groups().iter().map(|group| group_status(group, &url, &existing)).collect(),
-                sessions: match clients {
-                    ListedClients::All => frontend.status(),
-                    ListedClients::Of(user) => frontend.status_of(user),
-                    ListedClients::Nobodys => Vec::new(),
-                },
-                certificate: certificate.as_ref().map(|certificate| certificate()),
-                process: Some(process.status(clock.now().since(begun))),
-                network: process.unreachable(),
-                memory: Some(budget.in_use().into()),
-            }
-            .in_order()
-        })
-    }
-}
-
-/// A group with those of its backends that there are; `url` is the one of the merged endpoint.
-fn group_status(group: &GroupSpec, url: &str, existing: &BackendNames) -> GroupStatus {
-    let servers = group.servers.iter().filter(|id| existing.contains(id)).map(ToString::to_string).collect();
-    GroupStatus { id: group.id.to_string(), url: format!("{url}/{}", group.id), servers }
 }
