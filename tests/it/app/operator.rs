@@ -38,7 +38,8 @@ fn with_demo(server: &ProgramServer) -> String {
 fn with_printing(folder: &Path, server: &ProgramServer) -> String {
     let program = folder.join("program.sh");
     write_program(&program, &format!("echo begins >&2\n{}", server.script()));
-    format!("[servers.git]\nera = \"legacy\"\ncommand = {program:?}\n[servers.demo]\nbuiltin = \"demo\"\n")
+    let program = program.display();
+    format!("[servers.git]\nera = \"legacy\"\ncommand = \"{program}\"\n[servers.demo]\nbuiltin = \"demo\"\n")
 }
 
 fn write_program(path: &Path, script: &str) {

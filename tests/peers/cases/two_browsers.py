@@ -66,7 +66,7 @@ async def two(server):
         contains(await second.gates(), "gates 1")
 
 
-for server in ("playwright", "playwright-http"):
+for server in (peer["id"] for peer in context["peers"] if peer["id"].startswith("playwright")):
     with check(f"{server}: two sessions open, read and click, each in its own browser"):
         anyio.run(two, server)
 finish()

@@ -10,6 +10,8 @@ use std::{
     },
 };
 
+use parking_lot::Mutex;
+
 use crate::model::{BackendId, BackendSpec};
 
 /// The part in which the gateway itself is: a cgroup with parts has no processes of its own.
@@ -24,12 +26,17 @@ const PERIOD: usize = 100_000;
 pub(super) struct ProgramGroups {
     folder: PathBuf,
     made: Arc<AtomicU64>,
+    emptying: EmptyingGroups,
 }
+
+/// Folders of ended programs whose processes have not all gone yet: the kernel removes no cgroup before that.
+type EmptyingGroups = Arc<Mutex<Vec<PathBuf>>>;
 
 /// The cgroup of one program. Dropping it ends whatever is left in it.
 #[derive(Debug)]
 pub(super) struct ProgramGroup {
     folder: PathBuf,
+    emptying: EmptyingGroups,
 }
 
 // === impl ProgramGroups ===
@@ -61,14 +68,15 @@ impl ProgramGroups {
                 folder.display()
             )
         })?;
-        Ok(Self { folder, made: Arc::default() })
+        Ok(Self { folder, made: Arc::default(), emptying: Arc::default() })
     }
 
     /// A cgroup with the limits of this server.
     pub(super) fn group(&self, spec: &BackendSpec) -> io::Result<ProgramGroup> {
+        self.emptying.lock().retain(|ended| fs::remove_dir(ended).is_err() && ended.exists());
         let folder = self.folder.join(self.name(&spec.id));
         fs::create_dir(&folder)?;
-        let group = ProgramGroup { folder };
+        let group = ProgramGroup { folder, emptying: Arc::clone(&self.emptying) };
         if let Some(bytes) = spec.memory {
             group.set("memory.max", &bytes.to_string())?;
             // one process of a program without the others is of no use; older kernels have no such thing
@@ -137,7 +145,9 @@ impl Drop for ProgramGroup {
     fn drop(&mut self) {
         // also those that have left the process group
         let _ = self.set("cgroup.kill", "1");
-        let _ = fs::remove_dir(&self.folder);
+        if fs::remove_dir(&self.folder).is_err() {
+            self.emptying.lock().push(std::mem::take(&mut self.folder));
+        }
     }
 }
 
