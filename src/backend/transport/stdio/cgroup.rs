@@ -197,6 +197,22 @@ mod tests {
     }
 
     #[test]
+    fn a_part_that_is_not_empty_yet_is_removed_with_the_next_start() {
+        let system = system("cpuset cpu io memory pids");
+        let groups = ProgramGroups::open(system.path()).unwrap();
+        let ended = groups.group(&limited()).unwrap();
+        let folder = ended.folder().to_owned();
+        // the files in it stand for a process that has not gone yet
+        drop(ended);
+        assert!(folder.exists());
+        for file in fs::read_dir(&folder).unwrap() {
+            fs::remove_file(file.unwrap().path()).unwrap();
+        }
+        let _next = groups.group(&limited()).unwrap();
+        assert!(!folder.exists());
+    }
+
+    #[test]
     fn where_none_may_be_divided_the_reason_says_what_to_do() {
         let refused = |root: &Path| ProgramGroups::open(root).unwrap_err();
         assert_eq!(refused(tempfile::tempdir().unwrap().path()), "this system has no cgroup v2");
