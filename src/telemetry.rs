@@ -191,7 +191,7 @@ mod tests {
             "lockkeeper_server_restarts_total{server=\"git\"} 0",
             "lockkeeper_memory_refused_total 0",
             "# TYPE lockkeeper_memory_refused_total counter",
-            "# HELP lockkeeper_memory_refused_total messages, bodies and calls for which there was no room",
+            "# HELP lockkeeper_memory_refused_total messages, bodies and calls refused for lack of memory",
             "lockkeeper_server_call_duration_seconds_bucket{server=\"git\",le=\"0.005\"} 1",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in {text}");

@@ -133,7 +133,10 @@ impl Catalog {
     /// The same for a reader who may see the list of an earlier process. That list never decides what a caller may
     /// call, or how.
     pub(crate) fn list_to_show(&self, context: &Context, kind: ListKind) -> Lookup<List> {
-        Lookup { may_be_remembered: true, ..self.list(context, kind) }
+        let list = self.list(context, kind);
+        // the list that all are shown now is better than one that all were shown
+        let may_be_remembered = list.fallback.is_none() || self.source.lists_for_each_user();
+        Lookup { may_be_remembered, ..list }
     }
 
     fn expect(&self, context: &Context) {

@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn incomplete_requests_go_first_then_idle_and_stalled_connections_and_streams_never() {
+    async fn incomplete_and_unread_requests_go_first_then_idle_connections_and_streams_never() {
         let table = Table::new(7);
         let mut slots = Vec::new();
         let states = [
@@ -266,10 +266,11 @@ mod tests {
         let gone: Vec<_> = std::iter::from_fn(|| table.evict(|_| true)).collect();
         let expected = [
             (3, ConnectionState::Head),
+            // unread for seconds, and nobody's
+            (0, ConnectionState::Stalled),
             (4, ConnectionState::Body),
             (2, ConnectionState::Idle),
             (5, ConnectionState::Idle),
-            (0, ConnectionState::Stalled),
         ];
         assert_eq!(gone, expected);
         slots.remove(3);

@@ -133,6 +133,11 @@ impl ListSource {
         }
     }
 
+    /// True if the server may list something else for each user.
+    pub(super) fn lists_for_each_user(&self) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.tells_callers_apart)
+    }
+
     /// The places where the list of this cache may be stored: one for its user only, and one for all users.
     fn kept_places(&self, cache: &ListCache, kind: ListKind) -> [Option<ListPlace>; 2] {
         let Some(KeptUnder { section, tells_callers_apart }) = self.kept else { return [None, None] };
@@ -163,6 +168,8 @@ impl ListSource {
                 let mut list = List::remembered();
                 if list.hold(&page, &self.account).is_ok() {
                     list.add(kind, (&self.backend, self.settings.longest_name), &page);
+                    // as a result, it would be without its server's name
+                    list.whole = None;
                     return cache.list(kind).remember(Arc::new(list));
                 }
             }
