@@ -54,7 +54,7 @@ class Authority:
         self.port, self.behind, self.management, self.dns, self.dns_management = (free_port() for _ in range(5))
         self.directory = f"https://localhost:{self.port}/dir"
         self.processes, self.door = [], None
-        self.requests, self.lock = [], threading.Lock()
+        self.requests, self.taken, self.lock = [], 0, threading.Lock()
         # the requests that wait, the answer that orders get instead of their own, when to renew, and a delay in seconds
         self.held, self.refusal, self.advice, self.delay = None, None, None, 0
 
@@ -102,6 +102,11 @@ class Authority:
         """The requests so far whose path has this part."""
         with self.lock:
             return sum(part in path for path in self.requests)
+
+    def orders(self):
+        """The orders so far: not the requests for them that Pebble refuses at random for their nonce."""
+        with self.lock:
+            return self.taken
 
     def root(self):
         """The certificate that its own are signed with, as a file."""
@@ -160,6 +165,9 @@ def handler(authority):
             line.request(self.command, self.path, body or None, headers)
             answer = line.getresponse()
             text = answer.read()
+            if "order-plz" in self.path and answer.status == 201:
+                with authority.lock:
+                    authority.taken += 1
             if self.path == "/dir" and authority.advice:
                 text = json.dumps({**json.loads(text), "renewalInfo": f"https://localhost:{authority.port}/renewal-info"}).encode()
             kept = {name: value for name, value in answer.getheaders() if name.lower() not in ("connection", "content-length", "transfer-encoding")}

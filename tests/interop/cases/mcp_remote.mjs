@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { Client } from 'sdk/client/index.js';
 import { StdioClientTransport } from 'sdk/client/stdio.js';
 import { check, cli, context, finish, revokeGrant, textOf, walk, within } from '../harness/case.mjs';
@@ -18,6 +19,17 @@ const bridge = () => new StdioClientTransport({
   stderr: 'pipe',
 });
 
+/** Opens the address at which the bridge listens: it prints the URL before, and a person takes longer than this walk. */
+async function opened(address) {
+  for (const deadline = Date.now() + 10_000; ; await setTimeout(50)) {
+    try {
+      return await fetch(address);
+    } catch (error) {
+      if (Date.now() > deadline) throw error;
+    }
+  }
+}
+
 /** Answers the first authorization URL that the bridge prints. */
 function login(transport) {
   let said = '';
@@ -29,7 +41,7 @@ function login(transport) {
       const url = said.match(/https?:\/\/\S+[?&]response_type=code\S*/)?.[0];
       if (!url || !/\s/.test(said.slice(said.indexOf(url) + url.length))) return;
       said = null;
-      walk(url).then((end) => fetch(end)).then((answer) => resolve(answer.status), reject);
+      walk(url).then(opened).then((answer) => resolve(answer.status), reject);
     });
   });
 }
