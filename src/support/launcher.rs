@@ -76,6 +76,8 @@ fn become_program(
     if let Err(fault) = give_up(&plan) {
         return refused(&fault);
     }
+    // this process does without huge pages, which its program would inherit
+    let _ = nix::sys::prctl::set_thp_disable(false);
     match ends_with(parent) {
         Ok(true) => {}
         Ok(false) => return ExitCode::FAILURE,
