@@ -34,6 +34,7 @@ pub struct ListSessionsArgs {
 #[derive(Debug, Args)]
 pub struct EndSessionArgs {
     /// The id, as `sessions list` shows it
+    #[arg(allow_hyphen_values = true)]
     id: String,
     #[command(flatten)]
     form: FormatArgs,
@@ -83,5 +84,25 @@ impl EndSessionArgs {
         let (id, user, client) = (ended("id"), ended("user"), ended("client"));
         process.output.print(&format!("ended the session {id} of {user} ({client})"));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::EndSessionArgs;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        end: EndSessionArgs,
+    }
+
+    #[test]
+    fn an_id_may_begin_like_an_option() {
+        for id in ["-MmSEFCU", "--xSEFCU"] {
+            assert_eq!(Line::try_parse_from(["end", id]).unwrap().end.id, id);
+        }
     }
 }
