@@ -62,26 +62,40 @@ impl KeptLists {
 
     async fn write(&self) {
         let waiting = std::mem::take(&mut *self.waiting.lock());
-        for (place, list) in waiting {
-            let written = match list {
-                Some(list) => self.set(&place, &list).await,
-                None => self.storage.server_lists().delete(&key(&place)).await.map_err(VaultError::from),
-            };
-            if let Err(error) = written {
-                tracing::warn!(server = %place.backend, %error, "a list of a server cannot be kept for the next start");
-            }
+        if let Err(error) = self.write_all(waiting).await {
+            tracing::warn!(%error, "lists of servers cannot be kept for the next start");
         }
     }
 
-    async fn set(&self, place: &ListPlace, list: &Payload) -> Result<(), VaultError> {
-        let text = list.json();
-        let list_text = match self.sealed_in(place) {
-            Some((vault, sealed_in)) => vault.seal(sealed_in.as_place(), text).await?,
-            None => text.to_vec(),
+    async fn write_all(&self, waiting: WaitingLists) -> Result<(), VaultError> {
+        let mut lists = Vec::with_capacity(waiting.len());
+        for (place, list) in &waiting {
+            let row = match list {
+                Some(list) if self.is_there(place).await? => Some(self.row(place, list).await?),
+                _ => None,
+            };
+            lists.push((key(place), row));
+        }
+        if lists.is_empty() {
+            return Ok(());
+        }
+        Ok(self.storage.server_lists().write(&lists, self.clock.now()).await?)
+    }
+
+    /// False for a list of a user who was deleted in the meantime.
+    async fn is_there(&self, place: &ListPlace) -> Result<bool, VaultError> {
+        match (&self.vault, &place.user) {
+            (Some(_), Some(user)) => Ok(self.storage.users().created(user).await?.is_some()),
+            _ => Ok(true),
+        }
+    }
+
+    async fn row(&self, place: &ListPlace, list: &Payload) -> Result<ServerListRow, VaultError> {
+        let text = match self.sealed_in(place) {
+            Some((vault, sealed_in)) => vault.seal(sealed_in.as_place(), list.json()).await?,
+            None => list.json().to_vec(),
         };
-        let revision = list.revision.as_str().to_owned();
-        let row = ServerListRow { section: place.section, revision, list: list_text };
-        Ok(self.storage.server_lists().set(&key(place), &row, self.clock.now()).await?)
+        Ok(ServerListRow { section: place.section, revision: list.revision.as_str().to_owned(), list: text })
     }
 
     async fn find(&self, place: &ListPlace) -> Result<Option<Payload>, VaultError> {
@@ -150,5 +164,38 @@ fn key(place: &ListPlace) -> ServerListKey {
         user: place.user.clone(),
         capabilities: Digest::sha256(&place.capabilities),
         method: place.method.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        mcp::Method,
+        model::UserId,
+        support::{ManualClock, OsRandom, SealingKey},
+    };
+
+    #[tokio::test]
+    async fn nothing_is_kept_for_a_user_who_was_deleted_meanwhile() {
+        let (storage, clock) = (Storage::empty().await, Arc::new(ManualClock::default()));
+        let (master, gone) = (SealingKey::new([1; 32]), UserId::new("gone"));
+        let vault = Vault::new(storage.clone(), master, Arc::clone(&clock) as _, Arc::new(OsRandom));
+        let kept = KeptLists::new(storage.clone(), Some(vault), clock);
+        let place = |user: Option<&UserId>| ListPlace {
+            backend: BackendId::parse("files").unwrap(),
+            section: Digest::sha256("section"),
+            user: user.cloned(),
+            capabilities: String::new(),
+            method: Method::ToolsList,
+        };
+        let list = Payload::new(Revision::NEWEST_LEGACY, r#"{"tools":[]}"#.into());
+        for user in [None, Some(&gone)] {
+            kept.keep(place(user), Some(list.clone()));
+        }
+        kept.write().await;
+        assert_eq!(kept.load(&place(None)).await.unwrap().json(), list.json());
+        assert!(kept.load(&place(Some(&gone))).await.is_none());
+        assert!(storage.data_keys().lookup("gone").await.unwrap().is_none(), "and no key is made for it");
     }
 }

@@ -67,55 +67,67 @@ impl ServerListTable<'_> {
         .transpose()
     }
 
-    /// Replaces the list in this place. If more than 4 MiB are then kept for its user at the server, the oldest of the others
-    /// are deleted, those that the gateway asked for itself last.
-    pub async fn set(&self, key: &ServerListKey, row: &ServerListRow, now: Timestamp) -> Result<(), StorageError> {
+    /// Replaces the lists in these places, and deletes those without a row, in one transaction. If more than 4 MiB are then kept
+    /// for a user at a server, the oldest of the other lists are deleted, those that the gateway asked for itself last.
+    pub async fn write(
+        &self,
+        lists: &[(ServerListKey, Option<ServerListRow>)],
+        now: Timestamp,
+    ) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
-        sqlx::query(
-            "INSERT INTO server_lists (server, user_id, capabilities, method, section, revision, list, stored)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-             ON CONFLICT (server, user_id, capabilities, method) DO UPDATE SET section = excluded.section,
-                 revision = excluded.revision, list = excluded.list, stored = excluded.stored",
-        )
-        .bind(key.server.as_str())
-        .bind(key.user())
-        .bind(key.capabilities.as_bytes().as_slice())
-        .bind(&key.method)
-        .bind(row.section.as_bytes().as_slice())
-        .bind(&row.revision)
-        .bind(&row.list)
-        .bind(now.as_millis())
-        .execute(&mut *change)
-        .await?;
-        let rows: Vec<(Vec<u8>, String, i64)> = sqlx::query_as(
-            "SELECT capabilities, method, CAST(length(list) AS BIGINT) FROM server_lists WHERE server = $1 AND user_id = $2
-             ORDER BY CASE WHEN capabilities = $3 THEN 0 ELSE 1 END, stored DESC",
-        )
-        .bind(key.server.as_str())
-        .bind(key.user())
-        .bind(Digest::sha256("").as_bytes().as_slice())
-        .fetch_all(&mut *change)
-        .await?;
-        let own = (key.capabilities.as_bytes().as_slice(), key.method.as_str());
-        let mut bytes = i64::try_from(row.list.len()).unwrap_or(i64::MAX);
-        for (capabilities, method, length) in &rows {
-            if (capabilities.as_slice(), method.as_str()) == own {
-                continue;
-            }
-            bytes = bytes.saturating_add(*length).saturating_add(ROW);
-            if bytes > MAX_BYTES {
-                delete(&mut change, key, (capabilities, method)).await?;
+        for (key, row) in lists {
+            match row {
+                Some(row) => set(&mut change, key, row, now).await?,
+                None => delete(&mut change, key, (key.capabilities.as_bytes(), &key.method)).await?,
             }
         }
         Ok(change.commit().await?)
     }
+}
 
-    /// Deletes the list in this place.
-    pub async fn delete(&self, key: &ServerListKey) -> Result<(), StorageError> {
-        let mut change = self.0.change().await?;
-        delete(&mut change, key, (key.capabilities.as_bytes(), &key.method)).await?;
-        Ok(change.commit().await?)
+async fn set(
+    change: &mut sqlx::AnyConnection,
+    key: &ServerListKey,
+    row: &ServerListRow,
+    now: Timestamp,
+) -> Result<(), StorageError> {
+    sqlx::query(
+        "INSERT INTO server_lists (server, user_id, capabilities, method, section, revision, list, stored)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+         ON CONFLICT (server, user_id, capabilities, method) DO UPDATE SET section = excluded.section,
+             revision = excluded.revision, list = excluded.list, stored = excluded.stored",
+    )
+    .bind(key.server.as_str())
+    .bind(key.user())
+    .bind(key.capabilities.as_bytes().as_slice())
+    .bind(&key.method)
+    .bind(row.section.as_bytes().as_slice())
+    .bind(&row.revision)
+    .bind(&row.list)
+    .bind(now.as_millis())
+    .execute(&mut *change)
+    .await?;
+    let rows: Vec<(Vec<u8>, String, i64)> = sqlx::query_as(
+        "SELECT capabilities, method, CAST(length(list) AS BIGINT) FROM server_lists WHERE server = $1 AND user_id = $2
+         ORDER BY CASE WHEN capabilities = $3 THEN 0 ELSE 1 END, stored DESC",
+    )
+    .bind(key.server.as_str())
+    .bind(key.user())
+    .bind(Digest::sha256("").as_bytes().as_slice())
+    .fetch_all(&mut *change)
+    .await?;
+    let own = (key.capabilities.as_bytes().as_slice(), key.method.as_str());
+    let mut bytes = i64::try_from(row.list.len()).unwrap_or(i64::MAX);
+    for (capabilities, method, length) in &rows {
+        if (capabilities.as_slice(), method.as_str()) == own {
+            continue;
+        }
+        bytes = bytes.saturating_add(*length).saturating_add(ROW);
+        if bytes > MAX_BYTES {
+            delete(change, key, (capabilities, method)).await?;
+        }
     }
+    Ok(())
 }
 
 async fn delete(

@@ -91,12 +91,13 @@ async fn one_user_or_odd_capabilities_do_not_displace_the_lists_of_others() {
         list: vec![b'x'; length],
     };
     let at = Timestamp::from_seconds;
-    lists.set(&key(None, ""), &row(1 << 20), at(1)).await.unwrap();
-    lists.set(&key(Some("ann"), ""), &row(4 << 20), at(2)).await.unwrap();
+    lists.write(&[(key(None, ""), Some(row(1 << 20)))], at(1)).await.unwrap();
+    lists.write(&[(key(Some("ann"), ""), Some(row(4 << 20)))], at(2)).await.unwrap();
     // a client that says something else of itself each time, and a user with large lists
     for number in 0..40 {
-        lists.set(&key(None, &format!("odd {number}")), &row(1 << 20), at(10 + number)).await.unwrap();
-        lists.set(&key(Some("eve"), &format!("odd {number}")), &row(3 << 20), at(10 + number)).await.unwrap();
+        let odd = format!("odd {number}");
+        let of_all = (key(None, &odd), Some(row(1 << 20)));
+        lists.write(&[of_all, (key(Some("eve"), &odd), Some(row(3 << 20)))], at(10 + number)).await.unwrap();
     }
     let found = async |key: ServerListKey, now| lists.find(&key, at(now)).await.unwrap().map(|row| row.list.len());
     assert_eq!(found(key(None, ""), 60).await, Some(1 << 20), "what the gateway asked for itself stays");
@@ -110,7 +111,7 @@ async fn one_user_or_odd_capabilities_do_not_displace_the_lists_of_others() {
     storage.expired_rows().delete(at(week + 20)).await.unwrap();
     assert_eq!(found(key(None, ""), 60).await, None);
     assert_eq!(found(key(None, "odd 39"), 60).await, Some(1 << 20));
-    lists.delete(&key(None, "odd 39")).await.unwrap();
+    lists.write(&[(key(None, "odd 39"), None)], at(60)).await.unwrap();
     assert_eq!(found(key(None, "odd 39"), 60).await, None);
 }
 

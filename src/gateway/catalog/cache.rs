@@ -19,6 +19,8 @@ use crate::{
 
 /// Time during which a change is still reported to new listens.
 pub(super) const JUST_CHANGED: Duration = Duration::from_mins(1);
+/// The age at which an unchanged list is kept again: the store forgets it after a week.
+const KEEP_AGAIN: Duration = Duration::from_hours(24);
 
 /// The owner of cached lists.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -45,6 +47,8 @@ pub(crate) struct ListCache {
     /// True if a client has read the list since its last reported change.
     wanted: [AtomicBool; 4],
     pub(super) used: AtomicU64,
+    /// The times at which the lists were last kept for a later process.
+    kept: Mutex<[Option<Instant>; 4]>,
 }
 
 /// A list that differs from the one handed out.
@@ -117,6 +121,7 @@ impl ListCache {
             lists: std::array::from_fn(|_| Arc::new(Cached::new())),
             wanted: std::array::from_fn(|_| AtomicBool::new(false)),
             used: AtomicU64::new(used),
+            kept: Mutex::default(),
         }
     }
 
@@ -132,6 +137,16 @@ impl ListCache {
     /// Forgets that clients read the list; true if one did.
     pub(super) fn take_wanted(&self, kind: ListKind) -> bool {
         self.wanted[kind as usize].swap(false, Ordering::Relaxed)
+    }
+
+    /// True if the list has to be kept for a later process: it is another one, or the kept one would be forgotten.
+    pub(super) fn is_to_keep(&self, kind: ListKind, is_other: bool) -> bool {
+        let kept = &mut self.kept.lock()[kind as usize];
+        let is_due = is_other || kept.is_none_or(|at| at.elapsed() >= KEEP_AGAIN);
+        if is_due {
+            *kept = Some(Instant::now());
+        }
+        is_due
     }
 
     /// True if it holds the lists that the gateway itself sees.

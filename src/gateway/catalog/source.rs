@@ -73,6 +73,8 @@ pub(super) struct ListSource {
     alike_infos: Alike<Digest, DiscoverInfo>,
     /// Last server information, perhaps from an earlier process of the gateway.
     last_server_info: RwLock<Option<Arc<DiscoverInfo>>>,
+    /// True for the lists that this process has fetched for the gateway itself.
+    listed: [AtomicBool; 4],
     /// The place of lists stored for a later process; `None` if they are not stored.
     kept: Option<KeptUnder>,
 }
@@ -127,6 +129,7 @@ impl ListSource {
             alike_lists: Alike::default(),
             alike_infos: Alike::default(),
             last_server_info: RwLock::new(last_server_info.map(Arc::new)),
+            listed: <[AtomicBool; 4]>::default(),
             kept: configured
                 .section()
                 .map(|section| KeptUnder { section, tells_callers_apart: configured.spec.lists_for_each_user() }),
@@ -160,6 +163,10 @@ impl ListSource {
     /// Shows the list of an earlier process until there is a new one.
     async fn recall(&self, cache: &ListCache, kind: ListKind) {
         let Some(store) = &self.settings.list_store else { return };
+        // the list that all are shown now is better than one that all were shown
+        if !self.lists_for_each_user() && self.listed[kind as usize].load(Ordering::Relaxed) {
+            return;
+        }
         for place in self.kept_places(cache, kind).into_iter().flatten() {
             let without = ListPlace { capabilities: String::new(), ..place.clone() };
             let places = if place == without { vec![place] } else { vec![place, without] };
@@ -337,10 +344,14 @@ async fn fetch_list(source: Arc<ListSource>, cache: Arc<ListCache>, kind: ListKi
         if (is_first || settled.changed) && cache.is_own() && kind == ListKind::Tools {
             source.expect_outputs(&cache);
         }
-        if let Some(list) = cache.list(kind).value().filter(|_| !has_failed)
-            && before.is_none_or(|before| before.written != list.written || before.len() != list.len())
-        {
-            source.keep(&cache, kind, &list);
+        if let Some(list) = cache.list(kind).value().filter(|_| !has_failed) {
+            let is_other = before.is_none_or(|before| before.written != list.written || before.len() != list.len());
+            if cache.is_to_keep(kind, is_other) {
+                source.keep(&cache, kind, &list);
+            }
+            if cache.is_own() {
+                source.listed[kind as usize].store(true, Ordering::Relaxed);
+            }
         }
         if !settled.changed && wanted {
             cache.want(kind);

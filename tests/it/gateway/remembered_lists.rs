@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -19,12 +22,13 @@ use parking_lot::Mutex;
 
 use super::script::{Backend, Client, background, gateway_that_remembers, heard, id, mount_as, spec};
 
-/// A store in memory.
+/// A store in memory, and the number of times that it was asked.
 #[derive(Default)]
-struct MemoryStore(Mutex<HashMap<ListPlace, Payload>>);
+struct MemoryStore(Mutex<HashMap<ListPlace, Payload>>, AtomicUsize);
 
 impl ListStore for MemoryStore {
     fn load<'a>(&'a self, place: &'a ListPlace) -> BoxFuture<'a, Option<Payload>> {
+        self.1.fetch_add(1, Ordering::Relaxed);
         std::future::ready(self.0.lock().get(place).cloned()).boxed()
     }
 
@@ -99,6 +103,38 @@ async fn the_last_lists_are_shown_at_once_and_a_difference_is_notified() {
     assert_eq!(client.tools().await, "files__read files__write time__now");
     assert!(gateway.warnings(&id("files")).is_empty());
     assert_eq!(store.owners(), [(id("files"), None), (id("time"), None)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_kept_again_before_it_would_be_forgotten_and_read_only_after_a_start() {
+    let store = Arc::<MemoryStore>::default();
+    let lists: Arc<dyn ListStore> = Arc::clone(&store) as _;
+    let files = BackendSpec { share: Share::User, ..program("files") };
+    let gateway = gateway_that_remembers(&lists, vec![mount_as(&files, &Backend::with_tools(&["read"]))]);
+    let client = |user: &str| Client::of(gateway.merged(), user, Rights::all_backends());
+    client("ann").tools().await;
+    settled().await;
+    let asked = store.1.load(Ordering::Relaxed);
+    for user in ["eve", "bob"] {
+        assert_eq!(client(user).tools().await, "files__read");
+    }
+    settled().await;
+    assert_eq!(store.1.load(Ordering::Relaxed), asked, "all are shown what this run has fetched");
+
+    store.0.lock().clear();
+    tokio::time::advance(Duration::from_hours(23)).await;
+    client("ann").tools().await;
+    settled().await;
+    assert!(store.owners().is_empty(), "it has not changed");
+    tokio::time::advance(Duration::from_hours(2)).await;
+    client("ann").tools().await;
+    settled().await;
+    assert_eq!(store.owners(), [(id("files"), None)]);
+}
+
+/// Waits for fetches in the background.
+async fn settled() {
+    tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
