@@ -14,6 +14,9 @@ pub(super) struct AuditLine {
     fields: Vec<(&'static str, String)>,
 }
 
+/// The beginning of the name of an operator in `by`.
+const OPERATOR: &str = "operator ";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Weight {
     Usual,
@@ -53,13 +56,18 @@ impl AuditLine {
 
     /// Names the operating system user who acts as the operator.
     pub(super) fn by_operator(mut self, name: &String) -> Self {
-        let text = format!("operator {name}");
+        let text = format!("{OPERATOR}{name}");
         match self.fields.iter_mut().find(|(field, _)| *field == "by") {
             Some((_, by)) if by == "operator" => *by = text,
             Some(_) => {}
             None => self.fields.push(("by", text)),
         }
         self
+    }
+
+    /// The operator who caused it, if it is known who that is.
+    pub(super) fn operator(&self) -> Option<&str> {
+        self.get("by").filter(|by| by.starts_with(OPERATOR))
     }
 
     /// The user who caused it.
