@@ -7,7 +7,11 @@ use nix::sys::{
     time::{TimeVal, TimeValLike as _},
 };
 
-use crate::{backend::BackendVitals, support::Timestamp, telemetry::MetricReading};
+use crate::{
+    backend::BackendVitals,
+    support::{Timestamp, own_memory},
+    telemetry::MetricReading,
+};
 
 /// The readings of these servers, and of this process, which began `since`. What the system does not tell is left out.
 pub(super) fn readings(servers: &[BackendVitals], since: Timestamp) -> Vec<MetricReading<'_>> {
@@ -22,7 +26,7 @@ pub(super) fn readings(servers: &[BackendVitals], since: Timestamp) -> Vec<Metri
     });
     let process = [
         ("process_cpu_seconds_total", cpu_seconds()),
-        ("process_resident_memory_bytes", resident_bytes().map(whole)),
+        ("process_resident_memory_bytes", own_memory().map(whole)),
         ("process_open_fds", open_files().map(whole)),
         ("process_max_fds", getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(soft, _)| whole(soft))),
         ("process_start_time_seconds", u64::try_from(since.as_seconds()).ok().map(whole)),
@@ -37,14 +41,6 @@ fn cpu_seconds() -> Option<f64> {
     let used = getrusage(UsageWho::RUSAGE_SELF).ok()?;
     let microseconds = |time: TimeVal| u64::try_from(time.num_microseconds()).ok();
     Some(whole(microseconds(used.user_time())? + microseconds(used.system_time())?) / 1e6)
-}
-
-/// Linux tells it.
-fn resident_bytes() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kibibytes * 1024)
 }
 
 fn open_files() -> Option<u64> {

@@ -7,7 +7,7 @@ use super::{
     containment,
     failure::CommandFailure,
     long_names,
-    output::Style,
+    output::{Style, number_of},
     probe::Probe,
     process::{CommandPurpose, ProcessContext},
     serve, status, store,
@@ -52,7 +52,7 @@ impl CheckArgs {
         }
         refuse_bound_keys(&config, process).await?;
         let (count, longest) = (config.backends.len(), config.backends.iter().map(|spec| spec.start_timeout).max());
-        let servers = if count == 1 { "1 server".to_owned() } else { format!("{count} servers") };
+        let servers = number_of(count, "server");
         process.output.remark(&format!("starting {servers}: {} s at most", longest.unwrap_or_default().as_secs()));
         let probe = Probe::start(&config)?;
         let looked = tokio::select! {

@@ -8,6 +8,7 @@ use super::{
     ending::{self, EndingArgs},
     failure::CommandFailure,
     meant_user::meant,
+    output::number_of,
     process::ProcessContext,
     store::{AdminStore, IfMissing},
     table::{Cell, TextTable},
@@ -111,7 +112,7 @@ impl RevokeGrantArgs {
         let (count, subject) = revoked?;
         let what = match &self.id {
             Some(id) => format!("grant {id} is revoked"),
-            None => format!("{} {subject} revoked", counted(count)),
+            None => format!("{} {subject} revoked", number_of(count, "grant")),
         };
         let identity = json!({ "id": self.id, "user": self.user, "client": self.client, "grants": count });
         let sentence = format!("{what}; tokens and streams end within a second");
@@ -140,8 +141,7 @@ impl RevokeGrantArgs {
             }
         };
         if !grants.is_empty() {
-            let number = u64::try_from(grants.len()).unwrap_or(u64::MAX);
-            self.ending.confirm(&format!("Revoke {} {subject}?", counted(number)), process)?;
+            self.ending.confirm(&format!("Revoke {} {subject}?", number_of(grants.len(), "grant")), process)?;
         }
         let mut count = 0;
         for GrantView { grant, .. } in grants {
@@ -156,10 +156,6 @@ impl RevokeGrantArgs {
         CommandFailure::failed(format!("there is no live grant {}", self.id.as_deref().unwrap_or_default()))
             .advise("`lockkeeper grants list` shows the ids")
     }
-}
-
-fn counted(grants: u64) -> String {
-    format!("{grants} {}", if grants == 1 { "grant" } else { "grants" })
 }
 
 fn document(view: &GrantView) -> Value {

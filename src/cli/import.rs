@@ -8,6 +8,7 @@ use serde_json::json;
 use super::{
     arguments::FormatArgs,
     failure::CommandFailure,
+    output::number_of,
     process::ProcessContext,
     running_gateway::{self, FileReader},
     servers_file::ServersFile,
@@ -73,7 +74,7 @@ impl ImportArgs {
         } else {
             let count = report.added.len();
             let names = report.added.join(", ");
-            let what = if count == 1 { "1 server".to_owned() } else { format!("{count} servers") };
+            let what = number_of(count, "server");
             let colon = if count == 0 { "" } else { ": " };
             process.output.print(&printable(&format!("added {what} of {source} to {shown}{colon}{names}")));
             for remark in &report.remarks {

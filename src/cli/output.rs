@@ -208,6 +208,12 @@ impl Style {
     }
 }
 
+/// A number of things with their name: `1 grant`, `2 grants`.
+pub(super) fn number_of<N: fmt::Display + PartialEq + From<u8> + Copy>(number: N, one: &str) -> String {
+    let many = if number == N::from(1) { "" } else { "s" };
+    format!("{number} {one}{many}")
+}
+
 #[cfg(test)]
 mod tests {
     use std::{sync::Arc, thread};

@@ -8,7 +8,7 @@ use super::{
     ending::{self, EndingArgs},
     failure::CommandFailure,
     meant_user::{KeyNames, meant},
-    output::Emphasis,
+    output::{Emphasis, number_of},
     process::ProcessContext,
     store::{AdminStore, IfMissing},
     table::{Cell, TextTable},
@@ -61,6 +61,12 @@ pub struct UserArgs {
     user: String,
 }
 
+#[derive(Clone, Copy)]
+enum Switch {
+    Off,
+    On,
+}
+
 // === impl UsersCommand ===
 
 impl UsersCommand {
@@ -68,41 +74,35 @@ impl UsersCommand {
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         match self {
             Self::List(list) => list.run(process).await,
-            Self::Disable(args) => args.disable(process).await,
-            Self::Enable(args) => args.enable(process).await,
+            Self::Disable(args) => args.run(Switch::Off, process).await,
+            Self::Enable(args) => args.run(Switch::On, process).await,
             Self::Delete(args) => args.run(process).await,
         }
     }
 }
 
 impl SwitchUserArgs {
-    async fn disable(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+    async fn run(self, switch: Switch, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
-        let done = async {
-            let id = meant(&store, &self.user.user).await?;
-            Ok::<_, CommandFailure>(store.oauth.users().disable(&id).await?.then_some(id))
-        };
-        let done = done.await;
+        let switched = self.switch(switch, &store).await;
         store.close().await;
-        let id = done?.ok_or_else(|| self.user.unknown())?;
-        let sentence =
-            format!("The user `{id}` is disabled: nothing of it is let in, and what runs ends within a second.");
-        ending::tell(self.form, (json!({ "user": id }), "disabled"), &sentence, process);
+        let id = switched?;
+        let (state, outcome) = match switch {
+            Switch::Off => ("disabled", "is disabled: nothing of it is let in, and what runs ends within a second"),
+            Switch::On => ("enabled", "is enabled, with the keys and grants of before"),
+        };
+        ending::tell(self.form, (json!({ "user": id }), state), &format!("The user `{id}` {outcome}."), process);
         Ok(())
     }
 
-    async fn enable(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        let store = AdminStore::open(process, IfMissing::Refuse).await?;
-        let done = async {
-            let id = meant(&store, &self.user.user).await?;
-            Ok::<_, CommandFailure>(store.oauth.users().enable(&id).await?.then_some(id))
+    async fn switch(&self, switch: Switch, store: &AdminStore) -> Result<UserId, CommandFailure> {
+        let id = meant(store, &self.user.user).await?;
+        let users = store.oauth.users();
+        let is_done = match switch {
+            Switch::Off => users.disable(&id).await?,
+            Switch::On => users.enable(&id).await?,
         };
-        let done = done.await;
-        store.close().await;
-        let id = done?.ok_or_else(|| self.user.unknown())?;
-        let sentence = format!("The user `{id}` is enabled, with the keys and grants of before.");
-        ending::tell(self.form, (json!({ "user": id }), "enabled"), &sentence, process);
-        Ok(())
+        if is_done { Ok(id) } else { Err(self.user.unknown()) }
     }
 }
 
@@ -133,21 +133,13 @@ impl DeleteUserArgs {
         let id = meant(store, &self.user.user).await?;
         let users = store.oauth.users().list().await?;
         if let Some(user) = users.iter().find(|user| user.user == id) {
-            let question =
-                format!("Delete the user `{id}` with {} and {}, for good?", keys(user.keys), grants(user.grants));
+            let (keys, grants) = (number_of(user.keys, "key"), number_of(user.grants, "grant"));
+            let question = format!("Delete the user `{id}` with {keys} and {grants}, for good?");
             self.ending.confirm(&question, process)?;
         }
         let ended = store.oauth.users().delete(&id).await?.ok_or_else(|| self.user.unknown())?;
         Ok((id, ended))
     }
-}
-
-fn keys(number: i64) -> String {
-    format!("{number} {}", if number == 1 { "key" } else { "keys" })
-}
-
-fn grants(number: i64) -> String {
-    format!("{number} {}", if number == 1 { "grant" } else { "grants" })
 }
 
 /// A line for each kind of thing that ended.

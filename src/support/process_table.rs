@@ -64,10 +64,19 @@ impl ProcessTable {
     }
 
     fn memory(&self, pid: u32) -> u64 {
-        let status = fs::read_to_string(self.folder.join(pid.to_string()).join("status")).unwrap_or_default();
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        resident.and_then(|text| text.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()).unwrap_or(0) * 1024
+        resident_bytes(&self.folder.join(pid.to_string())).unwrap_or_default()
     }
+}
+
+/// The resident memory of this process, in bytes; `None` if the system does not tell.
+pub fn own_memory() -> Option<u64> {
+    resident_bytes(Path::new("/proc/self"))
+}
+
+fn resident_bytes(process: &Path) -> Option<u64> {
+    let status = fs::read_to_string(process.join("status")).ok()?;
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(resident.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
 /// The parent and the group of a process; `None` if it has ended.

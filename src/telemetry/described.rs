@@ -2,6 +2,8 @@
 //!
 //! No label has a value that a client chooses, so that nobody can make the tables of a scraper grow.
 
+use std::fmt::Write as _;
+
 /// Metrics of one subject.
 #[derive(Debug, Clone, Copy)]
 pub struct MetricGroup {
@@ -412,6 +414,12 @@ impl DescribedMetric {
     /// The metric of this name.
     pub fn of(name: &str) -> Option<&'static Self> {
         Self::all().find(|metric| metric.name == name)
+    }
+
+    /// Writes the lines before its samples, in the text format of Prometheus.
+    pub(super) fn write_head(&self, text: &mut String) {
+        let Self { name, kind, meaning, .. } = self;
+        let _ = writeln!(text, "# HELP {name} {meaning}\n# TYPE {name} {}", kind.word());
     }
 
     /// True if it is no value of the recorder, but read when somebody asks ([`super::MetricReading`]).

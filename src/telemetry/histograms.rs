@@ -41,9 +41,10 @@ impl Histograms {
     pub(super) fn write(&self, text: &mut String) {
         let mut last = None;
         for (key, histogram) in &*self.0.lock() {
-            let Some(DescribedMetric { name, kind, meaning, .. }) = DescribedMetric::of(key.name()) else { continue };
+            let Some(described) = DescribedMetric::of(key.name()) else { continue };
+            let name = described.name;
             if last != Some(name) {
-                let _ = writeln!(text, "# HELP {name} {meaning}\n# TYPE {name} {}", kind.word());
+                described.write_head(text);
                 last = Some(name);
             }
             let labels: Vec<String> = key.labels().map(shown).collect();

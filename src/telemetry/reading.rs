@@ -19,8 +19,9 @@ pub struct MetricReading<'a> {
 pub(super) fn write(text: &mut String, readings: &[MetricReading<'_>]) {
     for of_one in readings.chunk_by(|one, next| one.name == next.name) {
         let described = of_one.first().and_then(|reading| DescribedMetric::of(reading.name));
-        let Some(DescribedMetric { name, kind, meaning, .. }) = described else { continue };
-        let _ = writeln!(text, "# HELP {name} {meaning}\n# TYPE {name} {}", kind.word());
+        let Some(described) = described else { continue };
+        described.write_head(text);
+        let name = described.name;
         for MetricReading { server, value, .. } in of_one {
             let _ = match server {
                 // a name of the configuration has no character that needs an escape

@@ -124,7 +124,7 @@ impl ExternalBackend {
     /// Ends all its connections and processes, and starts it anew. Returns when that start has ended, well or not.
     pub(crate) async fn restart(&self) {
         let before = self.health.starts();
-        tracing::info!(server = %self.spec.id, "the operator has the server started anew");
+        tracing::info!(server = %self.spec.id, "{RESTARTED}");
         // it may be another program now
         self.opener.transport.forget();
         let pids = self.context.spawner.running().pids();
