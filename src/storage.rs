@@ -83,7 +83,7 @@ pub use replicas::{LeaseRenewal, ReplicaRow, ReplicaTable};
 pub use revocation_feed::{RevocationFeed, RevocationNotices};
 pub use revocations::{Revocation, RevocationTable};
 pub use server_info::{ServerInfoRow, ServerInfoTable};
-pub use server_lists::{ServerListKey, ServerListRow, ServerListTable};
+pub use server_lists::{ServerListChange, ServerListKey, ServerListRow, ServerListTable};
 pub use signing_keys::{SigningKeyRow, SigningKeyTable};
 pub use task_owners::TaskOwnerTable;
 pub use transactions::{FoundTransaction, NewCode, RequestApproval, StoredDecision, TransactionRow, TransactionTable};

@@ -10,10 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::call_path::World;
 use crate::{
-    gateway::{ListPlace, ListStore},
+    gateway::{KeptList, ListPlace, ListStore},
     mcp::{Payload, Revision},
     model::BackendId,
-    storage::{ServerListKey, ServerListRow, Storage},
+    storage::{ServerListChange, ServerListKey, ServerListRow, Storage},
     support::{Clock, Digest, SealingKey},
     vault::{Vault, VaultError, VaultOwner, VaultPlace},
 };
@@ -34,8 +34,8 @@ pub(super) struct KeptLists {
     news: Notify,
 }
 
-/// Lists that are not written yet; `None` for one to be forgotten.
-type WaitingLists = HashMap<ListPlace, Option<Payload>>;
+/// Changes that are not written yet.
+type WaitingLists = HashMap<ListPlace, KeptList>;
 
 // === impl KeptLists ===
 
@@ -69,12 +69,15 @@ impl KeptLists {
 
     async fn write_all(&self, waiting: WaitingLists) -> Result<(), VaultError> {
         let mut lists = Vec::with_capacity(waiting.len());
-        for (place, list) in &waiting {
-            let row = match list {
-                Some(list) if self.is_there(place).await? => Some(self.row(place, list).await?),
-                _ => None,
+        for (place, change) in &waiting {
+            let change = match change {
+                KeptList::New(list) if self.is_there(place).await? => {
+                    ServerListChange::Set(self.row(place, list).await?)
+                }
+                KeptList::Same => ServerListChange::Renew,
+                KeptList::New(_) | KeptList::Gone => ServerListChange::Delete,
             };
-            lists.push((key(place), row));
+            lists.push((key(place), change));
         }
         if lists.is_empty() {
             return Ok(());
@@ -144,15 +147,22 @@ impl ListStore for KeptLists {
         .boxed()
     }
 
-    fn keep(&self, place: ListPlace, list: Option<Payload>) {
-        let bytes = |list: &Option<Payload>| list.as_ref().map_or(0, |list| list.json().len());
+    fn keep(&self, place: ListPlace, change: KeptList) {
+        let bytes = |change: &KeptList| match change {
+            KeptList::New(list) => list.json().len(),
+            KeptList::Same | KeptList::Gone => 0,
+        };
         let mut waiting = self.waiting.lock();
         let others = waiting.iter().filter(|(other, _)| other.backend == place.backend && **other != place);
-        let total = others.map(|(_, list)| bytes(list)).sum::<usize>() + bytes(&list);
+        let total = others.map(|(_, change)| bytes(change)).sum::<usize>() + bytes(&change);
         if total > MAX_WAITING_BYTES || waiting.len() >= MAX_WAITING && !waiting.contains_key(&place) {
             return tracing::debug!(server = %place.backend, "a list is not kept: others wait to be written");
         }
-        waiting.insert(place, list);
+        match change {
+            // of a list that waits to be written, it says nothing new
+            KeptList::Same if waiting.contains_key(&place) => {}
+            change => drop(waiting.insert(place, change)),
+        }
         drop(waiting);
         self.news.notify_one();
     }
@@ -191,7 +201,7 @@ mod tests {
         };
         let list = Payload::new(Revision::NEWEST_LEGACY, r#"{"tools":[]}"#.into());
         for user in [None, Some(&gone)] {
-            kept.keep(place(user), Some(list.clone()));
+            kept.keep(place(user), KeptList::New(list.clone()));
         }
         kept.write().await;
         assert_eq!(kept.load(&place(None)).await.unwrap().json(), list.json());

@@ -31,7 +31,7 @@ use std::{
 use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
 
-pub use self::list_store::{ListPlace, ListStore};
+pub use self::list_store::{KeptList, ListPlace, ListStore};
 use self::{
     cache::{CacheOwner, JUST_CHANGED, ListCache, ListCacheKey},
     cache_table::CacheTable,

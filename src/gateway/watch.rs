@@ -42,7 +42,8 @@ async fn follow(catalog: &Catalog) {
             context: catalog.own_context(),
         };
         let error = hear(catalog, catalog.server().call(call)).await;
-        tracing::debug!(server = %catalog.backend(), ?error, "a server ended the gateway's listen");
+        let error = error.as_ref().map(tracing::field::display);
+        tracing::debug!(server = %catalog.backend(), error, "a server ended the gateway's listen");
         pause = if began.elapsed() > PAUSE.1 { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
         sleep(pause).await;
         // without an open listen, changes go unnoticed

@@ -38,6 +38,14 @@ pub struct ServerListRow {
     pub list: Vec<u8>,
 }
 
+/// What happens to a stored list.
+pub enum ServerListChange {
+    Set(ServerListRow),
+    /// It stays as it is, as if it were stored now.
+    Renew,
+    Delete,
+}
+
 /// Lists of servers.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerListTable<'a>(pub(super) &'a Database);
@@ -67,18 +75,21 @@ impl ServerListTable<'_> {
         .transpose()
     }
 
-    /// Replaces the lists in these places, and deletes those without a row, in one transaction. If more than 4 MiB are then kept
-    /// for a user at a server, the oldest of the other lists are deleted, those that the gateway asked for itself last.
+    /// Makes these changes in one transaction. If more than 4 MiB are then kept for a user at a server, the oldest of the other
+    /// lists are deleted, those that the gateway asked for itself last.
     pub async fn write(
         &self,
-        lists: &[(ServerListKey, Option<ServerListRow>)],
+        changes: &[(ServerListKey, ServerListChange)],
         now: Timestamp,
     ) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
-        for (key, row) in lists {
-            match row {
-                Some(row) => set(&mut change, key, row, now).await?,
-                None => delete(&mut change, key, (key.capabilities.as_bytes(), &key.method)).await?,
+        for (key, to) in changes {
+            match to {
+                ServerListChange::Set(row) => set(&mut change, key, row, now).await?,
+                ServerListChange::Renew => renew(&mut change, key, now).await?,
+                ServerListChange::Delete => {
+                    delete(&mut change, key, (key.capabilities.as_bytes(), &key.method)).await?;
+                }
             }
         }
         Ok(change.commit().await?)
@@ -127,6 +138,20 @@ async fn set(
             delete(change, key, (capabilities, method)).await?;
         }
     }
+    Ok(())
+}
+
+async fn renew(change: &mut sqlx::AnyConnection, key: &ServerListKey, now: Timestamp) -> Result<(), StorageError> {
+    sqlx::query(
+        "UPDATE server_lists SET stored = $1 WHERE server = $2 AND user_id = $3 AND capabilities = $4 AND method = $5",
+    )
+    .bind(now.as_millis())
+    .bind(key.server.as_str())
+    .bind(key.user())
+    .bind(key.capabilities.as_bytes().as_slice())
+    .bind(&key.method)
+    .execute(change)
+    .await?;
     Ok(())
 }
 

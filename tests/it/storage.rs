@@ -12,7 +12,8 @@ use lockkeeper::{
     model::{BackendId, Client, ClientAuth, ClientId, Era, KnownEra, Registrant, UserId},
     oauth::{MasterKeySource, OAuth, OAuthSettings},
     storage::{
-        IdleSince, NewClient, RegistrationOutcome, ServerInfoRow, ServerListKey, ServerListRow, Storage, UnusedLimits,
+        IdleSince, NewClient, RegistrationOutcome, ServerInfoRow, ServerListChange, ServerListKey, ServerListRow,
+        Storage, UnusedLimits,
     },
     support::{Digest, ManualClock, OsRandom, Timestamp},
 };
@@ -77,6 +78,7 @@ async fn the_server_info_of_a_backend_replaces_the_previous_one() {
 
 #[tokio::test]
 async fn one_user_or_odd_capabilities_do_not_displace_the_lists_of_others() {
+    use ServerListChange::{Delete, Renew, Set};
     let storage = crate::support::empty_storage().await;
     let lists = storage.server_lists();
     let key = |user: Option<&str>, capabilities: &str| ServerListKey {
@@ -91,13 +93,13 @@ async fn one_user_or_odd_capabilities_do_not_displace_the_lists_of_others() {
         list: vec![b'x'; length],
     };
     let at = Timestamp::from_seconds;
-    lists.write(&[(key(None, ""), Some(row(1 << 20)))], at(1)).await.unwrap();
-    lists.write(&[(key(Some("ann"), ""), Some(row(4 << 20)))], at(2)).await.unwrap();
+    lists.write(&[(key(None, ""), Set(row(1 << 20)))], at(1)).await.unwrap();
+    lists.write(&[(key(Some("ann"), ""), Set(row(4 << 20)))], at(2)).await.unwrap();
     // a client that says something else of itself each time, and a user with large lists
     for number in 0..40 {
         let odd = format!("odd {number}");
-        let of_all = (key(None, &odd), Some(row(1 << 20)));
-        lists.write(&[of_all, (key(Some("eve"), &odd), Some(row(3 << 20)))], at(10 + number)).await.unwrap();
+        let of_all = (key(None, &odd), Set(row(1 << 20)));
+        lists.write(&[of_all, (key(Some("eve"), &odd), Set(row(3 << 20)))], at(10 + number)).await.unwrap();
     }
     let found = async |key: ServerListKey, now| lists.find(&key, at(now)).await.unwrap().map(|row| row.list.len());
     assert_eq!(found(key(None, ""), 60).await, Some(1 << 20), "what the gateway asked for itself stays");
@@ -108,10 +110,13 @@ async fn one_user_or_odd_capabilities_do_not_displace_the_lists_of_others() {
     let week = 7 * 24 * 60 * 60;
     assert_eq!(found(key(None, ""), week + 1).await, Some(1 << 20));
     assert_eq!(found(key(None, ""), week + 2).await, None, "it is too old");
+    lists.write(&[(key(None, "odd 38"), Renew), (key(None, "odd 30"), Renew)], at(week)).await.unwrap();
+    assert_eq!(found(key(None, "odd 38"), 2 * week).await, Some(1 << 20), "it has not changed");
+    assert_eq!(found(key(None, "odd 30"), week).await, None, "it was displaced");
     storage.expired_rows().delete(at(week + 20)).await.unwrap();
     assert_eq!(found(key(None, ""), 60).await, None);
     assert_eq!(found(key(None, "odd 39"), 60).await, Some(1 << 20));
-    lists.write(&[(key(None, "odd 39"), None)], at(60)).await.unwrap();
+    lists.write(&[(key(None, "odd 39"), Delete)], at(60)).await.unwrap();
     assert_eq!(found(key(None, "odd 39"), 60).await, None);
 }
 

@@ -11,7 +11,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{sync::broadcast, time::Instant};
 
-use super::{cached::Cached, list::List, server_info::DiscoverInfo};
+use super::{cached::Cached, list::List, list_store::StoredTimes, server_info::DiscoverInfo};
 use crate::{
     mcp::{Context, ListKind, Method},
     model::{BackendId, SessionId, UserId},
@@ -19,8 +19,6 @@ use crate::{
 
 /// Time during which a change is still reported to new listens.
 pub(super) const JUST_CHANGED: Duration = Duration::from_mins(1);
-/// The age at which an unchanged list is kept again: the store forgets it after a week.
-const KEEP_AGAIN: Duration = Duration::from_hours(24);
 
 /// The owner of cached lists.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -47,8 +45,8 @@ pub(crate) struct ListCache {
     /// True if a client has read the list since its last reported change.
     wanted: [AtomicBool; 4],
     pub(super) used: AtomicU64,
-    /// The times at which the lists were last kept for a later process.
-    kept: Mutex<[Option<Instant>; 4]>,
+    /// The times at which the lists were last stored for a later process.
+    pub(super) stored: StoredTimes,
 }
 
 /// A list that differs from the one handed out.
@@ -121,7 +119,7 @@ impl ListCache {
             lists: std::array::from_fn(|_| Arc::new(Cached::new())),
             wanted: std::array::from_fn(|_| AtomicBool::new(false)),
             used: AtomicU64::new(used),
-            kept: Mutex::default(),
+            stored: StoredTimes::default(),
         }
     }
 
@@ -137,16 +135,6 @@ impl ListCache {
     /// Forgets that clients read the list; true if one did.
     pub(super) fn take_wanted(&self, kind: ListKind) -> bool {
         self.wanted[kind as usize].swap(false, Ordering::Relaxed)
-    }
-
-    /// True if the list has to be kept for a later process: it is another one, or the kept one would be forgotten.
-    pub(super) fn is_to_keep(&self, kind: ListKind, is_other: bool) -> bool {
-        let kept = &mut self.kept.lock()[kind as usize];
-        let is_due = is_other || kept.is_none_or(|at| at.elapsed() >= KEEP_AGAIN);
-        if is_due {
-            *kept = Some(Instant::now());
-        }
-        is_due
     }
 
     /// True if it holds the lists that the gateway itself sees.

@@ -18,7 +18,7 @@ use super::{
     cached::Freshness,
     fetched_cursors::{FetchedCursors, NextPage},
     list::{List, MAX_ENTRIES, PageFit},
-    list_store::{ListPlace, ListStore},
+    list_store::{KeptList, ListPlace, ListStore, StoredTimes},
     omissions::Omissions,
     server_info::DiscoverInfo,
 };
@@ -73,8 +73,8 @@ pub(super) struct ListSource {
     alike_infos: Alike<Digest, DiscoverInfo>,
     /// Last server information, perhaps from an earlier process of the gateway.
     last_server_info: RwLock<Option<Arc<DiscoverInfo>>>,
-    /// True for the lists that this process has fetched for the gateway itself.
-    listed: [AtomicBool; 4],
+    /// The times at which the lists that the gateway itself fetched were stored.
+    stored: StoredTimes,
     /// The place of lists stored for a later process; `None` if they are not stored.
     kept: Option<KeptUnder>,
 }
@@ -129,7 +129,7 @@ impl ListSource {
             alike_lists: Alike::default(),
             alike_infos: Alike::default(),
             last_server_info: RwLock::new(last_server_info.map(Arc::new)),
-            listed: <[AtomicBool; 4]>::default(),
+            stored: StoredTimes::default(),
             kept: configured
                 .section()
                 .map(|section| KeptUnder { section, tells_callers_apart: configured.spec.lists_for_each_user() }),
@@ -164,7 +164,7 @@ impl ListSource {
     async fn recall(&self, cache: &ListCache, kind: ListKind) {
         let Some(store) = &self.settings.list_store else { return };
         // the list that all are shown now is better than one that all were shown
-        if !self.lists_for_each_user() && self.listed[kind as usize].load(Ordering::Relaxed) {
+        if !self.lists_for_each_user() && self.stored.has(kind) {
             return;
         }
         for place in self.kept_places(cache, kind).into_iter().flatten() {
@@ -183,19 +183,30 @@ impl ListSource {
         }
     }
 
-    /// Stores a list for a later process: for all users if they see the same, otherwise for its user.
-    fn keep(&self, cache: &ListCache, kind: ListKind, list: &List) {
+    /// Stores a fetched list for a later process: for all users if they see the same, otherwise for its user. An unchanged one
+    /// is stored again once a day.
+    fn keep(&self, cache: &ListCache, kind: ListKind, list: &List, is_other: bool) {
         let Some(store) = &self.settings.list_store else { return };
-        let [own, shared] = self.kept_places(cache, kind);
         let is_shared = !list.is_for_reader_only;
-        let page = list.as_page(kind);
-        let page = (page.json().len() <= MAX_KEPT_BYTES).then_some(page);
-        match (own, shared) {
-            // the gateway's own list is stored for all users
-            (Some(_), Some(_)) if is_shared => {}
-            (Some(own), _) => store.keep(own, page),
-            (None, Some(shared)) => store.keep(shared, page.filter(|_| is_shared)),
-            (None, None) => {}
+        let (place, may_be_shown, times) = match self.kept_places(cache, kind) {
+            // the gateway's own list is stored for all users, and this fetch shows that the server is still there
+            [Some(_), Some(shared)] if is_shared => {
+                if self.stored.renews(kind) {
+                    store.keep(ListPlace { capabilities: String::new(), ..shared }, KeptList::Same);
+                }
+                return;
+            }
+            [Some(own), _] => (own, true, &cache.stored),
+            [None, Some(shared)] => (shared, is_shared, if cache.is_own() { &self.stored } else { &cache.stored }),
+            [None, None] => return,
+        };
+        if is_other {
+            let page = list.as_page(kind);
+            let is_kept = may_be_shown && page.json().len() <= MAX_KEPT_BYTES;
+            times.note(kind);
+            store.keep(place, if is_kept { KeptList::New(page) } else { KeptList::Gone });
+        } else if times.renews(kind) {
+            store.keep(place, KeptList::Same);
         }
     }
 
@@ -346,12 +357,7 @@ async fn fetch_list(source: Arc<ListSource>, cache: Arc<ListCache>, kind: ListKi
         }
         if let Some(list) = cache.list(kind).value().filter(|_| !has_failed) {
             let is_other = before.is_none_or(|before| before.written != list.written || before.len() != list.len());
-            if cache.is_to_keep(kind, is_other) {
-                source.keep(&cache, kind, &list);
-            }
-            if cache.is_own() {
-                source.listed[kind as usize].store(true, Ordering::Relaxed);
-            }
+            source.keep(&cache, kind, &list, is_other);
         }
         if !settled.changed && wanted {
             cache.want(kind);

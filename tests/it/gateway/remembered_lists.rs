@@ -11,7 +11,7 @@ use std::{
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use lockkeeper::{
-    gateway::{ListPlace, ListStore},
+    gateway::{KeptList, ListPlace, ListStore},
     mcp::{Method, Payload, Revision},
     model::{
         BackendId, BackendSpec, Disclosure, IdentityForm, IdentityHeader, NameGlobs, Rights, Share, StdioSpec,
@@ -19,23 +19,29 @@ use lockkeeper::{
     },
 };
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::script::{Backend, Client, background, gateway_that_remembers, heard, id, mount_as, spec};
 
-/// A store in memory, and the number of times that it was asked.
+/// A store in memory: each list with the time at which it was stored.
 #[derive(Default)]
-struct MemoryStore(Mutex<HashMap<ListPlace, Payload>>, AtomicUsize);
+struct MemoryStore {
+    lists: Mutex<HashMap<ListPlace, (Payload, Instant)>>,
+    loads: AtomicUsize,
+}
 
 impl ListStore for MemoryStore {
     fn load<'a>(&'a self, place: &'a ListPlace) -> BoxFuture<'a, Option<Payload>> {
-        self.1.fetch_add(1, Ordering::Relaxed);
-        std::future::ready(self.0.lock().get(place).cloned()).boxed()
+        self.loads.fetch_add(1, Ordering::Relaxed);
+        std::future::ready(self.lists.lock().get(place).map(|(list, _)| list.clone())).boxed()
     }
 
-    fn keep(&self, place: ListPlace, list: Option<Payload>) {
-        match list {
-            Some(list) => drop(self.0.lock().insert(place, list)),
-            None => drop(self.0.lock().remove(&place)),
+    fn keep(&self, place: ListPlace, change: KeptList) {
+        let (mut kept, now) = (self.lists.lock(), Instant::now());
+        match change {
+            KeptList::New(list) => drop(kept.insert(place, (list, now))),
+            KeptList::Same => drop(kept.get_mut(&place).map(|(_, stored)| *stored = now)),
+            KeptList::Gone => drop(kept.remove(&place)),
         }
     }
 }
@@ -43,7 +49,7 @@ impl ListStore for MemoryStore {
 impl MemoryStore {
     /// The servers whose tools are kept, with the users who are shown them.
     fn owners(&self) -> Vec<(BackendId, Option<UserId>)> {
-        let kept = self.0.lock();
+        let kept = self.lists.lock();
         let tools = kept.keys().filter(|place| place.method == Method::ToolsList);
         let mut owners: Vec<_> = tools.map(|place| (place.backend.clone(), place.user.clone())).collect();
         owners.sort();
@@ -86,7 +92,7 @@ async fn the_last_lists_are_shown_at_once_and_a_difference_is_notified() {
     let (slow, same) = (asleep(&["read", "write"]), asleep(&["now"]));
     let gateway = gateway_that_remembers(&lists, vec![mount_as(&files, &slow), mount_as(&time, &same)]);
     let client = Client::new(gateway.merged());
-    let began = tokio::time::Instant::now();
+    let began = Instant::now();
     assert_eq!(client.tools().await, "files__read files__look time__now");
     assert_eq!(Client::new(gateway.single(&id("files")).unwrap()).tools().await, "read look");
     assert_eq!(began.elapsed(), Duration::ZERO, "nobody waits for servers that start");
@@ -114,22 +120,25 @@ async fn a_list_is_kept_again_before_it_would_be_forgotten_and_read_only_after_a
     let client = |user: &str| Client::of(gateway.merged(), user, Rights::all_backends());
     client("ann").tools().await;
     settled().await;
-    let asked = store.1.load(Ordering::Relaxed);
+    let loads = store.loads.load(Ordering::Relaxed);
     for user in ["eve", "bob"] {
         assert_eq!(client(user).tools().await, "files__read");
     }
     settled().await;
-    assert_eq!(store.1.load(Ordering::Relaxed), asked, "all are shown what this run has fetched");
+    assert_eq!(store.loads.load(Ordering::Relaxed), loads, "all are shown what this run has fetched");
 
-    store.0.lock().clear();
-    tokio::time::advance(Duration::from_hours(23)).await;
-    client("ann").tools().await;
-    settled().await;
-    assert!(store.owners().is_empty(), "it has not changed");
-    tokio::time::advance(Duration::from_hours(2)).await;
-    client("ann").tools().await;
-    settled().await;
-    assert_eq!(store.owners(), [(id("files"), None)]);
+    // the age of the one list of tools that is stored, in hours, after a user has asked for it once more
+    let age_after = async |hours: u64| {
+        tokio::time::advance(Duration::from_hours(hours)).await;
+        client("ann").tools().await;
+        settled().await;
+        assert_eq!(store.owners(), [(id("files"), None)]);
+        let lists = store.lists.lock();
+        let (_, (_, stored)) = lists.iter().find(|(place, _)| place.method == Method::ToolsList).unwrap();
+        stored.elapsed().as_secs() / 3600
+    };
+    assert_eq!(age_after(23).await, 23, "it has not changed");
+    assert_eq!(age_after(2).await, 0, "and is stored again before it would be forgotten");
 }
 
 /// Waits for fetches in the background.
