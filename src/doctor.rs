@@ -15,6 +15,7 @@ mod exchange;
 mod finding;
 mod front;
 mod login;
+mod reach;
 mod registration;
 mod requirement;
 

@@ -68,11 +68,20 @@ impl DoctorArgs {
                 clients.len()
             ));
         }
-        // one after another: registrations and errors are counted by address
-        let mut results = Vec::new();
-        for client in clients {
-            results.push(doctor.examine(client).await);
-        }
+        let results = match doctor.reach().await {
+            Ok(()) => {
+                // one after another: registrations and errors are counted by address
+                let mut results = Vec::new();
+                for client in clients {
+                    results.push(doctor.examine(client).await);
+                }
+                results
+            }
+            Err(Finding { problem, advice, .. }) if !self.form.json => {
+                return Err(CommandFailure::failed(format!("{}: {problem}", self.url)).advise(advice));
+            }
+            Err(finding) => clients.into_iter().map(|client| Examination::without_response(client, &finding)).collect(),
+        };
         if self.form.json {
             let clients: Vec<_> = results.iter().map(document).collect();
             process.output.json(&json!({ "url": self.url, "clients": clients }));
@@ -80,7 +89,7 @@ impl DoctorArgs {
             let text = render(&results, process.output.out);
             process.output.print(&text);
         }
-        verdict(&results)
+        verdict(&results, &self.url)
     }
 }
 
@@ -100,6 +109,7 @@ fn render(results: &[Examination], style: Style) -> String {
             ClientVerdict::Connects => ("connects", Emphasis::Good),
             ClientVerdict::NeedsNoLogin => ("connects without a login", Emphasis::Good),
             ClientVerdict::NotRegistered => ("not registered", Emphasis::Waiting),
+            ClientVerdict::CannotReach => ("cannot reach it", Emphasis::Bad),
             ClientVerdict::Fails => ("fails", Emphasis::Bad),
         };
         let verdict = Cell::from(text).emphasis(emphasis);
@@ -123,17 +133,41 @@ fn render(results: &[Examination], style: Style) -> String {
     text
 }
 
-fn verdict(results: &[Examination]) -> Result<(), CommandFailure> {
-    let failed: Vec<&str> =
-        results.iter().filter(|one| one.verdict == ClientVerdict::Fails).map(|one| one.client.id).collect();
-    if failed.is_empty() {
+fn verdict(results: &[Examination], url: &Url) -> Result<(), CommandFailure> {
+    let with =
+        |verdict| results.iter().filter(|one| one.verdict == verdict).map(|one| one.client.id).collect::<Vec<_>>();
+    let (failed, far) = (with(ClientVerdict::Fails), with(ClientVerdict::CannotReach));
+    let (count, all) = (failed.len() + far.len(), results.len());
+    if count == 0 {
         return Ok(());
     }
-    let what = format!("{} of {} clients do not connect: {}", failed.len(), results.len(), failed.join(", "));
-    Err(CommandFailure::failed(what).advise("the reasons are above, with the document or header that is wrong"))
+    let mut reasons = Vec::new();
+    if !failed.is_empty() {
+        reasons.push(format!("fails for {}", failed.join(", ")));
+    }
+    if !far.is_empty() {
+        reasons.push(format!("cannot be reached by {}, which run at their vendors", far.join(", ")));
+    }
+    let failure = CommandFailure::failed(format!("{count} of {all} clients do not connect"))
+        .why(format!("{url} {}", reasons.join("; it ")));
+    let whole = url.join("/mcp").ok().filter(|_| failed.len() == all && url.path() == "/");
+    Err(failure.advise(match whole {
+        Some(whole) => format!("most MCP servers are at a path: `lockkeeper doctor {whole}`"),
+        None => "the reasons are above, with the document or header that is wrong".to_owned(),
+    }))
 }
 
 fn server_url(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    url.ok_or_else(|| "it must be a URL such as https://mcp.example.com/mcp".to_owned())
+    if let Ok(url) = Url::parse(text)
+        && matches!(url.scheme(), "http" | "https")
+        && url.has_host()
+    {
+        return Ok(url);
+    }
+    let with_scheme = Url::parse(&format!("https://{text}")).ok().filter(|url| url.has_host() && !text.contains("//"));
+    Err(match with_scheme {
+        Some(url) if url.path() == "/" => format!("this is a host; give the URL of the MCP server, such as `{url}mcp`"),
+        Some(url) => format!("this is without a scheme; write `{url}`"),
+        None => "this must be a URL such as `https://mcp.example.com/mcp`".to_owned(),
+    })
 }

@@ -50,13 +50,18 @@ pub(super) struct DiscoveredDocuments {
 /// The header with the challenge, as named in findings.
 const CHALLENGE: &str = "WWW-Authenticate of";
 
-/// Sends the first request of a client, which has no token.
-pub(super) async fn first_answer(prober: &Prober, server: &Url) -> Result<FirstAnswer, Finding> {
+/// The response to the first request of a client, which has no token.
+pub(super) async fn first_response(prober: &Prober, server: &Url) -> Result<ProbeResponse, Finding> {
     let client_info = json!({ "name": "lockkeeper-doctor", "version": env!("CARGO_PKG_VERSION") });
     let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client_info });
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params }).to_string();
     let headers = [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
-    let answer = prober.send(ProbeRequest { method: Method::POST, url: server, headers: &headers, body }).await?;
+    prober.send(ProbeRequest { method: Method::POST, url: server, headers: &headers, body }).await
+}
+
+/// Sends the first request of a client, and reads the response.
+pub(super) async fn first_answer(prober: &Prober, server: &Url) -> Result<FirstAnswer, Finding> {
+    let answer = first_response(prober, server).await?;
     let at = server.as_str();
     match answer.status {
         401 => {

@@ -14,6 +14,7 @@ use super::{
     exchange::Prober,
     finding::{Finding, Severity},
     login::OpenLogin,
+    reach,
     registration::{self, Identified, RegistrationPolicy},
     requirement::Requirement,
 };
@@ -27,6 +28,8 @@ pub struct Doctor {
     random: Arc<dyn Random>,
     /// The fault of the certificate, the same for every client.
     certificate: OnceCell<Option<Finding>>,
+    /// What keeps clients that run at their vendors away.
+    reach: OnceCell<Vec<Finding>>,
 }
 
 /// The result for one client.
@@ -50,6 +53,8 @@ pub enum ClientVerdict {
     NeedsNoLogin,
     /// Everything tried meets the client's needs; it was not registered.
     NotRegistered,
+    /// It runs at its vendor, from where the server cannot be reached. Nothing else keeps it from connecting.
+    CannotReach,
     /// It does not connect.
     Fails,
 }
@@ -61,12 +66,26 @@ enum Reached {
     LoginPage(Box<OpenLogin>),
 }
 
+// === impl Examination ===
+
+impl Examination {
+    /// The result for a client that would get no response at all.
+    pub fn without_response(client: &'static ClientProfile, why: &Finding) -> Self {
+        Self { client, verdict: ClientVerdict::Fails, findings: vec![why.clone()], login: None }
+    }
+}
+
 // === impl Doctor ===
 
 impl Doctor {
     /// Creates the examination of the MCP server at `server`.
     pub fn new(server: Url, policy: RegistrationPolicy, (http, random): (OpenClient, Arc<dyn Random>)) -> Self {
-        Self { server, policy, prober: Prober::new(http), random, certificate: OnceCell::new() }
+        Self { server, policy, prober: Prober::new(http), random, certificate: OnceCell::new(), reach: OnceCell::new() }
+    }
+
+    /// Sends one request. The error says why no response comes, whoever asks.
+    pub async fn reach(&self) -> Result<(), Finding> {
+        discovery::first_response(&self.prober, &self.server).await.map(drop)
     }
 
     /// Follows the steps of one client.
@@ -74,11 +93,15 @@ impl Doctor {
         let mut findings = Vec::new();
         let reached = Box::pin(self.walk(client, &mut findings)).await.map_err(|finding| findings.push(finding));
         findings.sort_by_key(|finding| finding.severity);
-        let is_blocked = findings.iter().any(|finding| finding.severity == Severity::Blocks);
+        let mut blocking = findings.iter().filter(|finding| finding.severity == Severity::Blocks).peekable();
+        let is_blocked = blocking.peek().is_some();
+        let out_of_reach = self.reach.get().is_some_and(|reach| blocking.all(|finding| reach.contains(finding)));
         let (verdict, login) = match reached {
             Ok(Reached::NoLogin) if !is_blocked => (ClientVerdict::NeedsNoLogin, None),
             Ok(Reached::Discovery) if !is_blocked => (ClientVerdict::NotRegistered, None),
             Ok(Reached::LoginPage(login)) if !is_blocked => (ClientVerdict::Connects, Some(*login)),
+            Ok(Reached::LoginPage(login)) if out_of_reach => (ClientVerdict::CannotReach, Some(*login)),
+            Ok(_) if out_of_reach => (ClientVerdict::CannotReach, None),
             Ok(Reached::LoginPage(login)) => (ClientVerdict::Fails, Some(*login)),
             _ => (ClientVerdict::Fails, None),
         };
@@ -93,6 +116,9 @@ impl Doctor {
         };
         findings.extend(problems);
         findings.extend(self.certificate.get_or_init(|| certificate::ends_soon(&self.server)).await.clone());
+        if client.requires.contains(&Requirement::PublicAddress) {
+            findings.extend_from_slice(self.reach.get_or_init(|| reach::problems(&self.server)).await);
+        }
         let found = discovery::discover(&self.prober, &self.server, challenge).await?;
         findings.extend(client.requires.iter().flat_map(|requirement| requirement.broken(&self.server, &found)));
         if client.requires.contains(&Requirement::CrossOrigin) {

@@ -1,14 +1,9 @@
 //! What a client refuses to go on without, and the check of documents against it.
 
-use std::net::IpAddr;
-
 use serde_json::Value;
-use url::{Host, Url};
+use url::Url;
 
-use super::{
-    discovery::DiscoveredDocuments,
-    finding::{Finding, Severity},
-};
+use super::{discovery::DiscoveredDocuments, finding::Finding};
 
 /// Something that some clients require, and others do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +26,7 @@ pub enum Requirement {
     OpenIdMembers,
     /// Refresh tokens are issued.
     RefreshTokens,
-    /// The server has a public name and is reached by https on port 443.
+    /// The server has a public name and is reached by https on port 443. Checked in `reach`.
     PublicAddress,
     /// PKCE with S256 is announced (`code_challenge_methods_supported`).
     AnnouncedPkce,
@@ -61,11 +56,10 @@ impl Requirement {
             Self::NoNulls => nulls(found),
             Self::OpenIdMembers => openid_members(found),
             Self::RefreshTokens => refresh_tokens(found),
-            Self::PublicAddress => public_address(server),
             Self::AnnouncedPkce => pkce(found, "the client refuses the server without it"),
             Self::NoOtherPkce if found.server.json["code_challenge_methods_supported"].is_null() => Vec::new(),
             Self::NoOtherPkce => pkce(found, "the client refuses a server that announces other methods alone"),
-            Self::ResourceMetadata | Self::CrossOrigin => Vec::new(),
+            Self::ResourceMetadata | Self::CrossOrigin | Self::PublicAddress => Vec::new(),
         }
     }
 }
@@ -155,40 +149,6 @@ fn refresh_tokens(found: &DiscoveredDocuments) -> Vec<Finding> {
     }
 }
 
-fn public_address(server: &Url) -> Vec<Finding> {
-    let mut found = Vec::new();
-    let mut add = |severity, problem: &str, advice: &str| {
-        let (at, problem, advice) = (server.to_string(), problem.to_owned(), advice.to_owned());
-        found.push(Finding { severity, at, problem, advice });
-    };
-    if server.scheme() != "https" {
-        add(Severity::Blocks, "it is not https; the client runs at its vendor", "put a TLS proxy in front");
-    }
-    if server.port_or_known_default() != Some(443) && server.scheme() == "https" {
-        add(Severity::MayFail, "the port is not 443, the only one that the client's network opens", "use port 443");
-    }
-    let is_private = match server.host() {
-        Some(Host::Domain(name)) => {
-            matches!(name.rsplit_once('.'), None | Some((_, "localhost" | "local" | "internal")))
-        }
-        Some(Host::Ipv4(address)) => is_private(address.into()),
-        Some(Host::Ipv6(address)) => is_private(address.into()),
-        None => true,
-    };
-    if is_private {
-        let problem = "the host is not public; the client connects from its vendor's network";
-        add(Severity::Blocks, problem, "use a name with a public address");
-    }
-    found
-}
-
-fn is_private(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
-        IpAddr::V6(address) => address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local(),
-    }
-}
-
 fn is_above(named: &str, server: &Url) -> bool {
     let Ok(named) = Url::parse(named) else { return false };
     let rest = server.path().strip_prefix(named.path().trim_end_matches('/'));
@@ -265,14 +225,5 @@ mod tests {
         assert_eq!(accepted(Value::Null), [false, true]);
         assert_eq!(accepted(json!(["plain"])), [false, false]);
         assert_eq!(accepted(json!([])), [false, false]);
-    }
-
-    #[test]
-    fn oa_020_hosted_clients_need_a_public_address_and_port_443() {
-        let problems = |url: &str| public_address(&Url::parse(url).unwrap()).len();
-        assert_eq!(problems("https://gw.example/mcp"), 0);
-        assert_eq!(problems("https://gw.example:8443/mcp"), 1);
-        assert_eq!(problems("https://10.0.0.1/mcp"), 1);
-        assert_eq!(problems("http://localhost:8080/mcp"), 2);
     }
 }

@@ -12,7 +12,7 @@ pub fn is_public(address: IpAddr) -> bool {
 }
 
 /// True for the addresses that fake-IP resolvers assign to names (`198.18.0.0/15`, meant for benchmarks).
-pub(super) const fn is_fake(address: IpAddr) -> bool {
+pub const fn is_fake(address: IpAddr) -> bool {
     matches!(address, IpAddr::V4(address) if matches!(address.octets(), [198, 18 | 19, ..]))
 }
 

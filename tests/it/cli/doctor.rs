@@ -17,24 +17,15 @@ fn nobody() -> String {
 fn a_server_that_is_not_there_is_reported_once_for_all_clients() {
     let folder = tempfile::tempdir().unwrap();
     let url = nobody();
-    let arguments = ["doctor", &url, "--client", "gemini", "--client", "rmcp"];
-    let output = lockkeeper(folder.path(), &arguments, &[]);
+    let output = lockkeeper(folder.path(), &["doctor", &url], &[]);
     let text = shown(folder.path(), &output).replace(&url, "URL");
     assert_snapshot!(text, @r"
     1
     --- out
-    CLIENT  NAME        VERDICT
-    gemini  Gemini CLI  fails
-    rmcp    Rust SDK    fails
-
-    blocks URL
-      it cannot be reached (Connection refused (os error 111))
-      change: check the address, the certificate and that it answers within 10 s
-      clients: gemini, rmcp
     --- err
-    examining for 2 clients; each registers once, if registration is open (--no-register: none does)
-    error: 2 of 2 clients do not connect: gemini, rmcp
-    help: the reasons are above, with the document or header that is wrong
+    examining for 17 clients; each registers once, if registration is open (--no-register: none does)
+    error: URL: it cannot be reached (Connection refused (os error 111))
+    help: check the address, the certificate and that it answers within 10 s
     ");
 }
 
@@ -61,6 +52,9 @@ fn wrong_usage_is_told_before_anything_is_sent() {
         assert_eq!(output.status.code(), Some(2), "{}", shown(folder.path(), &output));
         assert!(output.stdout.is_empty());
     }
+    let output = lockkeeper(folder.path(), &["doctor", "mcp.example.com"], &[]);
+    let text = shown(folder.path(), &output);
+    assert!(text.contains("give the URL of the MCP server, such as `https://mcp.example.com/mcp`"), "{text}");
 }
 
 #[test]
