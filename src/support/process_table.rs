@@ -24,6 +24,45 @@ pub struct ProcessUse {
     pub memory: u64,
 }
 
+/// One process of a kernel, which no later one with the same number is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessIdentity {
+    pub pid: u32,
+    /// The time of its start, in ticks since the kernel's.
+    pub began: u64,
+}
+
+// === impl ProcessIdentity ===
+
+impl ProcessIdentity {
+    /// This process; `None` where the system does not tell.
+    pub fn own() -> Option<Self> {
+        Self::of(std::process::id())
+    }
+
+    fn of(pid: u32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        relatives(&stat)?;
+        let (_, rest) = stat.rsplit_once(')')?;
+        // proc_pid_stat(5): the 22nd value, and the third follows the name
+        let began = rest.split_ascii_whitespace().nth(19)?.parse().ok()?;
+        Some(Self { pid, began })
+    }
+
+    /// True if it still runs.
+    pub fn is_running(self) -> bool {
+        Self::of(self.pid) == Some(self)
+    }
+}
+
+/// The kernel since its start, with the numbers of processes that this process sees there.
+pub fn kernel_identity() -> Option<String> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let numbers = fs::read_link("/proc/self/ns/pid").ok()?;
+    let digits: String = numbers.to_str()?.chars().filter(char::is_ascii_digit).collect();
+    Some(format!("{}-{digits}", boot.trim()))
+}
+
 // === impl ProcessTable ===
 
 impl ProcessTable {
@@ -102,6 +141,16 @@ mod tests {
             fs::write(own.join("status"), format!("Name:\ta\nVmRSS:\t    {kibibytes} kB\n")).unwrap();
         }
         ProcessTable::of(&folder.keep()).unwrap()
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_process_is_not_mistaken_for_an_earlier_one_with_its_number() {
+        let own = ProcessIdentity::own().unwrap();
+        assert!(own.is_running());
+        assert!(!ProcessIdentity { began: own.began + 1, ..own }.is_running());
+        assert!(!ProcessIdentity { pid: u32::MAX, ..own }.is_running());
+        assert_eq!(kernel_identity(), kernel_identity());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use lockkeeper::{
     backend::BackendDeps,
     model::{BackendSpec, Contain, ProgramRules, Protection, TransportSpec, status::BackendState},
     support::{
-        Secret,
+        ProcessIdentity, Secret,
         launcher::{HiddenPlaces, try_out},
     },
 };
@@ -81,7 +81,7 @@ async fn a_container_is_run_by_what_is_there_and_removed_at_the_end() {
     let log = folder.path().join("log");
     let engine = folder.path().join("podman");
     let script = format!(
-        "#!/bin/sh\necho \"$@\" >> {}\n[ $1 = rm ] && exit\nwhile [ $1 != image ]; do shift; done\nshift\nexec \"$@\"\n",
+        "#!/bin/sh\necho \"$@\" >> {}\n[ $1 = rm ] || [ $1 = ps ] && exit\nwhile [ $1 != image ]; do shift; done\nshift\nexec \"$@\"\n",
         log.display()
     );
     fs::write(&engine, script).unwrap();
@@ -101,14 +101,50 @@ async fn a_container_is_run_by_what_is_there_and_removed_at_the_end() {
     assert!(status.level == "container" && status.missing().next().is_none(), "{status:?}");
     supervisor.shutdown().await;
     let log = fs::read_to_string(log).unwrap();
-    assert!(
-        log.starts_with("run --rm --interactive --security-opt no-new-privileges --name lockkeeper-boxed-"),
-        "{log}"
-    );
+    assert!(log.contains("run --rm --interactive --security-opt no-new-privileges --name lockkeeper-boxed-"), "{log}");
     assert!(log.contains(" --env API_KEY ") && !log.contains("hidden") && log.contains(" --memory=67108864 "), "{log}");
     let lines = |word: &str| log.lines().filter(|line| line.starts_with(word)).collect::<Vec<_>>();
     let (runs, removals) = (lines("run "), lines("rm "));
     let named = |line: &str| line.split(' ').find(|word| word.starts_with("lockkeeper-")).unwrap().to_owned();
     let named = |lines: Vec<&str>| lines.into_iter().map(named).collect::<std::collections::BTreeSet<_>>();
     assert_eq!(named(runs), named(removals), "each is removed");
+}
+
+#[tokio::test]
+async fn containers_of_a_killed_process_are_removed_and_no_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let engine = folder.path().join("podman");
+    // this process runs, and the one with its number before it does not
+    let own = ProcessIdentity::own().unwrap();
+    let names = [
+        format!("lockkeeper-boxed-{}-{}-7", own.pid, own.began),
+        format!("lockkeeper-boxed-{}-{}-7", own.pid, own.began - 1),
+        format!("lockkeeper-my-files-{}-1-0", u32::MAX),
+        "lockkeeper-of-a-person".to_owned(),
+    ];
+    let script = format!(
+        "#!/bin/sh\necho \"$@\" >> {}\ncase $1 in rm) exit;; ps) printf '%s\\n' {}; exit;; esac\n\
+         while [ $1 != image ]; do shift; done\nshift\nexec \"$@\"\n",
+        log.display(),
+        names.join(" ")
+    );
+    fs::write(&engine, script).unwrap();
+    fs::set_permissions(&engine, fs::Permissions::from_mode(0o755)).unwrap();
+    let scripts = Scripts::new();
+    let spec = BackendSpec { container: Some("image".to_owned()), spares: 0, ..scripts.spec("boxed") };
+    let supervisor = start_with(vec![spec], |mut deps: BackendDeps| {
+        let path = deps.environment.get_mut("PATH").unwrap();
+        *path = format!("{}:{path}", folder.path().display());
+        deps
+    });
+    let removal = until("the removal of what was left", || {
+        let log = fs::read_to_string(&log).unwrap_or_default();
+        log.lines().find(|line| line.starts_with("rm ") && line.contains(&names[1])).map(str::to_owned)
+    });
+    assert_eq!(removal.await, format!("rm --force {} {}", names[1], names[2]));
+    supervisor.shutdown().await;
+    let log = fs::read_to_string(log).unwrap();
+    let listed: Vec<&str> = log.lines().filter(|line| line.starts_with("ps ")).collect();
+    assert!(listed.len() == 1 && listed[0].contains("label=io.lockkeeper.kernel="), "{log}");
 }

@@ -117,15 +117,22 @@ fn own_group(root: &Path) -> Result<PathBuf, String> {
     Ok(if folder.ends_with(OWN) { folder.parent().map(Path::to_owned).unwrap_or(folder) } else { folder })
 }
 
-/// Moves this process into a part of the cgroup, and gives the parts their controllers.
+/// Moves this process into a part of the cgroup, and gives the parts their controllers. If other processes are in the whole, which
+/// the kernel refuses to divide then, everything is as before.
 fn divide(folder: &Path) -> io::Result<()> {
-    let own = folder.join(OWN);
-    if !own.is_dir() {
+    let (own, pid) = (folder.join(OWN), std::process::id().to_string());
+    let is_new = !own.is_dir();
+    if is_new {
         fs::create_dir(&own)?;
     }
-    fs::write(own.join("cgroup.procs"), std::process::id().to_string())?;
     let all = CONTROLLERS.map(|name| format!("+{name}")).join(" ");
-    fs::write(folder.join("cgroup.subtree_control"), all)
+    let divided =
+        fs::write(own.join("cgroup.procs"), &pid).and_then(|()| fs::write(folder.join("cgroup.subtree_control"), all));
+    if divided.is_err() && is_new {
+        let _ = fs::write(folder.join("cgroup.procs"), &pid);
+        let _ = fs::remove_dir(&own);
+    }
+    divided
 }
 
 // === impl ProgramGroup ===

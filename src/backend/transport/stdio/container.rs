@@ -1,22 +1,30 @@
-//! A program in a container: the command that runs it there, and the one that removes what is left. Knows nothing of how processes are
-//! started.
+//! A program in a container: the command that runs it there, and the one that removes what is left.
+//!
+//! The engine runs the container, so it outlives a gateway that is killed. Its name has the process that asked for it, and a later
+//! process of the same kernel removes it when that one is gone.
 
 use std::{
     collections::BTreeMap,
     path::Path,
     process::Stdio,
     sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
 };
 
-use tokio::process::Command;
+use tokio::{process::Command, time::timeout};
 
 use crate::{
     model::{BackendSpec, StdioSpec},
-    support::Secret,
+    support::{ProcessIdentity, Secret, kernel_identity},
 };
 
 /// The programs that run containers; the first that is there is used.
 const ENGINES: [&str; 2] = ["podman", "docker"];
+
+/// The label of containers, with the kernel of the process that asked for them.
+const LABEL: &str = "io.lockkeeper.kernel";
+/// Maximum time to find or remove containers that an earlier process left.
+const SWEEP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Number of the next container of this process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -65,11 +73,13 @@ impl ProgramContainer {
     ) -> Result<(Self, StdioSpec), String> {
         let engine = ContainerEngine::find(environment)?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("lockkeeper-{}-{}-{number}", spec.id, std::process::id());
+        let (pid, began) = ProcessIdentity::own().map_or_else(|| (std::process::id(), 0), |own| (own.pid, own.began));
+        let name = format!("lockkeeper-{}-{pid}-{began}-{number}", spec.id);
         let mut args: Vec<String> = ["run", "--rm", "--interactive", "--security-opt", "no-new-privileges", "--name"]
             .map(str::to_owned)
             .to_vec();
         args.push(name.clone());
+        args.extend(kernel_identity().map(|kernel| format!("--label={LABEL}={kernel}")));
         for variable in program.env.keys() {
             args.extend(["--env".to_owned(), variable.clone()]);
         }
@@ -90,12 +100,41 @@ impl ProgramContainer {
 
     /// The command that ends and removes it.
     pub(super) fn removal(&self) -> Command {
+        self.command(&["rm", "--force", &self.name])
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.engine.0);
-        command.args(["rm", "--force", &self.name]).env_clear();
+        command.args(args).env_clear();
         command.envs(self.environment.iter().map(|(name, value)| (name, value.expose())));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
         command
     }
+
+    /// Removes the containers of processes that are gone.
+    pub(super) async fn remove_orphans(&self) {
+        let Some(kernel) = kernel_identity() else { return };
+        let filter = format!("label={LABEL}={kernel}");
+        let mut list = self.command(&["ps", "--all", "--filter", &filter, "--format", "{{.Names}}"]);
+        let listed = timeout(SWEEP_TIMEOUT, list.stdout(Stdio::piped()).output()).await;
+        let Ok(Ok(listed)) = listed else { return };
+        let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+        let orphans: Vec<&str> =
+            text.lines().filter(|name| asked_by(name).is_some_and(|by| !by.is_running())).collect();
+        if orphans.is_empty() {
+            return;
+        }
+        let removed = timeout(SWEEP_TIMEOUT, self.command(&[&["rm", "--force"][..], &orphans].concat()).status()).await;
+        let removed = removed.is_ok_and(|status| status.is_ok_and(|status| status.success()));
+        tracing::warn!(containers = orphans.join(", "), removed, "an earlier process was killed and left containers");
+    }
+}
+
+/// The process that asked for the container of this name.
+fn asked_by(name: &str) -> Option<ProcessIdentity> {
+    let mut words = name.strip_prefix("lockkeeper-")?.rsplit('-').skip(1);
+    let (began, pid) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    Some(ProcessIdentity { pid, began })
 }
 
 #[cfg(test)]
@@ -131,6 +170,7 @@ mod tests {
         let line = command.args.join(" ");
         assert!(command.command.ends_with("/docker"), "{}", command.command);
         assert!(line.starts_with("run --rm --interactive --security-opt no-new-privileges --name lockkeeper-files-"));
+        assert_eq!(asked_by(&container.name), ProcessIdentity::own().filter(|own| own.is_running()));
         assert!(
             line.ends_with(
                 "--env API_KEY --ulimit=core=0 --ulimit=nofile=99 --memory=67108864 --pids-limit=10 --cpus=1.50 \

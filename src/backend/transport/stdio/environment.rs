@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Variables that programs need to find themselves at home: the list of the MCP SDKs, with temporary files, time zone,
-/// certificates, and the folders of version managers. The README lists them.
+/// certificates, and the folders of version managers. docs/operations.md lists them.
 const NAMES: &[&str] = &[
     "PATH",
     "HOME",

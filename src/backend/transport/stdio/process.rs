@@ -152,7 +152,7 @@ impl Process {
         (stop, unanswered): (CancellationToken, UnansweredCalls),
         exited: watch::Sender<Option<String>>,
     ) {
-        let Self { backend, mut child, stderr, mut group, output: printed, around, running, spawner: _spawner } = self;
+        let Self { backend, mut child, stderr, mut group, output: printed, around, running, spawner } = self;
         let over = CancellationToken::new();
         let live = async {
             let status = tokio::select! {
@@ -177,7 +177,8 @@ impl Process {
         };
         // what it wrote last is still in the pipe when it has exited
         let reading = until_late(&over, keep(&printed, stderr, &backend));
-        let (text, _, ()) = tokio::join!(live, over.run_until_cancelled(writer), reading);
+        let sweeping = over.run_until_cancelled(around.sweep(&spawner));
+        let (text, _, (), _) = tokio::join!(live, over.run_until_cancelled(writer), reading, sweeping);
         exited.send_replace(Some(text));
         drop(running);
         around.end().await;
@@ -226,6 +227,13 @@ impl AroundProgram {
             _ => None,
         };
         Ok((Self { group, container: None }, program.clone()))
+    }
+
+    /// Removes what earlier processes of the gateway left behind, once.
+    async fn sweep(&self, spawner: &Spawner) {
+        if let Some(container) = &self.container {
+            spawner.swept().get_or_init(|| container.remove_orphans()).await;
+        }
     }
 
     /// Ends what the program left behind.

@@ -11,6 +11,7 @@ use std::{
 use tokio::{
     process::{Child, Command},
     runtime::Handle,
+    sync::OnceCell,
 };
 
 use super::{containment::ContainmentMeans, running_programs::RunningPrograms};
@@ -24,6 +25,8 @@ pub(crate) struct Spawner {
     /// `None` if there is no thread: then programs are started where they are asked for.
     jobs: Option<mpsc::Sender<SpawnJob>>,
     means: Arc<OnceLock<ContainmentMeans>>,
+    /// Set when the containers of earlier processes have been removed.
+    swept: Arc<OnceCell<()>>,
     /// The programs of one backend.
     running: RunningPrograms,
 }
@@ -42,7 +45,7 @@ impl Spawner {
             }
         });
         let (jobs, means, running) = (thread.is_ok().then_some(jobs), Arc::default(), RunningPrograms::default());
-        Self { launcher: launcher.map(Into::into), jobs, means, running }
+        Self { launcher: launcher.map(Into::into), jobs, means, swept: Arc::default(), running }
     }
 
     /// The same for the programs of one backend.
@@ -80,6 +83,11 @@ impl Spawner {
     /// The same, as far as it was tried.
     pub(crate) fn known_means(&self) -> Option<&ContainmentMeans> {
         self.means.get()
+    }
+
+    /// Whether the containers of earlier processes have been removed.
+    pub(super) const fn swept(&self) -> &Arc<OnceCell<()>> {
+        &self.swept
     }
 
     /// Starts a program. Must be called on a tokio runtime.
