@@ -69,7 +69,7 @@ impl EventHandler {
         match event {
             LifecycleEvent::SessionLost(session) => {
                 if self.lost.try_send(session.clone()).is_err() {
-                    tracing::warn!(?session, "sessions are lost faster than they can be ended");
+                    tracing::warn!(%session, "sessions are lost faster than they can be ended");
                 }
             }
             LifecycleEvent::ServerMovedHere(backend) => {

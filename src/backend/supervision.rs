@@ -31,7 +31,10 @@ use super::{
 };
 use crate::{
     mcp::observer::LifecycleEvent,
-    model::{BackendSpec, OnLoss, ServerHome, status::OutputLine},
+    model::{
+        BackendSpec, OnLoss, ServerHome,
+        status::{OutputLine, last_output_text},
+    },
 };
 
 /// Delay before a start that is unlikely to succeed.
@@ -155,9 +158,9 @@ impl Supervision {
         let error = failure.error.clone().printing_text(self.0.opener.transport.output.has_stray());
         // it may lack a network setting
         let advice = transport::advice(&self.0.spec, &self.0.context.environment).filter(|_| !error.is_lasting());
-        let output: Vec<String> = failure.output.iter().map(ToString::to_string).collect();
+        let output = last_output_text(&failure.output);
         tracing::warn!(
-            server = %self.0.spec.id, %error, retry_in = retry_in.as_secs(), ?output, advice,
+            server = %self.0.spec.id, %error, retry_in = retry_in.as_secs(), output, advice,
             "the server failed to start"
         );
         self.0.health.failed(Failure { error: error.clone(), output: failure.output }, advice, retry_in);
@@ -247,8 +250,8 @@ impl Supervision {
             let is_in_call = used == ClientUse::CutOff;
             return if is_in_call { SessionEnded::InCall(failure) } else { SessionEnded::Failed(failure) };
         }
-        let lines: Vec<String> = output.iter().map(ToString::to_string).collect();
-        tracing::warn!(server = %self.0.spec.id, reason, output = ?lines, "the connection to the server was lost");
+        let lines = last_output_text(&output);
+        tracing::warn!(server = %self.0.spec.id, reason, output = lines, "the connection to the server was lost");
         self.0.health.lost(reason, output);
         if is_brief && used != ClientUse::Answered { SessionEnded::Brief } else { SessionEnded::Lived }
     }

@@ -23,7 +23,7 @@ use crate::{
     config::{Config, ConfigPlace, ConfigProblem, ConfigProblems, secret_argument, text_of},
     model::{
         BackendId, Groups,
-        status::{BackendState, BackendStatus},
+        status::{BackendState, BackendStatus, last_output},
     },
     support::printable,
 };
@@ -345,7 +345,7 @@ impl Tried {
             BackendState::Ready => Ok(Trial::Ready(Box::new(Self { status, tools, read_only }))),
             state if state.asks_for_login() => Ok(Trial::AsksForLogin),
             state => {
-                let lines: Vec<&str> = status.output.iter().map(|line| line.text.as_str()).collect();
+                let lines: Vec<&str> = last_output(&status.output).into_iter().map(|line| line.text.as_str()).collect();
                 let reason = state.reason().unwrap_or_default();
                 let why = [&[reason], &lines[..]].concat().join("\n");
                 Err(CommandFailure::failed(format!("`{id}` did not start, and nothing was written"))

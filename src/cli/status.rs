@@ -15,13 +15,11 @@ use super::{
 };
 use crate::{
     model::status::{
-        BackendState, BackendStatus, CertificateStatus, MemoryStatus, OmittedEntry, ProcessStatus, Status, summary,
+        BackendState, BackendStatus, CertificateStatus, MemoryStatus, OmittedEntry, ProcessStatus, Status, last_output,
+        summary,
     },
     support::printable,
 };
-
-/// Lines of a server's output that are shown.
-const SHOWN_LINES: usize = 10;
 
 /// `status`.
 #[derive(Debug, clap::Args)]
@@ -185,7 +183,7 @@ fn note(backend: &BackendStatus, style: Style) -> String {
     let said = said.chain(no_tools.as_deref()).chain(backend.other_era());
     let said = said.chain(backend.warnings.iter().map(String::as_str));
     let said: Vec<String> = said.map(printable).collect();
-    let output = &backend.output[backend.output.len().saturating_sub(SHOWN_LINES)..];
+    let output = last_output(&backend.output);
     if said.is_empty() && output.is_empty() {
         return String::new();
     }

@@ -124,7 +124,7 @@ impl Sessions {
         };
         match written {
             Ok(()) | Err(WriteError::Ended) => {}
-            Err(error) => tracing::warn!(session = ?session.id, %error, "the session will not outlive the process"),
+            Err(error) => tracing::warn!(session = %session.id, %error, "the session will not outlive the process"),
         }
     }
 
@@ -210,7 +210,7 @@ impl Sessions {
         let evicted =
             self.table.insert(session, &self.settings.limits.get(), |evicted| self.before_removal(evicted))?;
         if let Some(evicted) = evicted {
-            tracing::info!(session = ?evicted.id, user = %evicted.owner.user, "an idle session is ended to make room");
+            tracing::info!(session = %evicted.id, user = %evicted.owner.user, "an idle session is ended to make room");
             self.after_removal(&evicted);
             self.delete(self.row_of(&evicted).into_iter().collect()).await;
         }
@@ -244,7 +244,7 @@ impl Sessions {
         session.touch(now);
         self.admit(&session).await.map_err(LookupError::Limit)?;
         drop(permit);
-        tracing::info!(session = ?session.id, "a session of the process before this one continues");
+        tracing::info!(session = %session.id, "a session of the process before this one continues");
         Ok(session)
     }
 

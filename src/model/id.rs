@@ -70,7 +70,7 @@ identifier! {
 }
 
 /// An MCP session as the client knows it (`Mcp-Session-Id`): at least 128 random bits. It is an identifier, not a
-/// credential; `Debug` prints only its first characters.
+/// credential; `Debug` and `Display` print only its first characters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(Arc<str>);
 
@@ -147,8 +147,14 @@ impl Borrow<str> for SessionId {
 
 impl fmt::Debug for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SessionId({self})")
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let end = self.0.char_indices().nth(8).map_or(self.0.len(), |(at, _)| at);
-        write!(f, "SessionId({}…)", &self.0[..end])
+        write!(f, "{}…", &self.0[..end])
     }
 }
 

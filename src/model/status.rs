@@ -2,14 +2,15 @@
 
 mod backend;
 mod empty_list;
+mod output;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::backend::{
-    ASKS_FOR_LOGIN, BackendState, BackendStatus, EraSource, EraStatus, KeptLine, OfferCounts, OmittedEntry, OutputLine,
-    OutputStream,
+pub use self::backend::{ASKS_FOR_LOGIN, BackendState, BackendStatus, EraSource, EraStatus, OfferCounts, OmittedEntry};
+pub use self::{
+    empty_list::EmptyList,
+    output::{KeptLine, OutputLine, OutputStream, last_output, last_output_text},
 };
-pub use self::empty_list::EmptyList;
 use super::{Rights, UserId};
 use crate::support::memory::MemoryUse;
 
@@ -185,6 +186,9 @@ pub fn summary<'a>(states: impl Iterator<Item = &'a BackendState>) -> String {
             BackendState::Starting { .. } | BackendState::Restarting { .. } => starting += 1,
             BackendState::Failed { .. } => failing += 1,
         }
+    }
+    if ready + elsewhere + starting + failing == 0 {
+        return "no servers: `lockkeeper add` adds one".to_owned();
     }
     let others = [(elsewhere, "at another replica"), (starting, "starting"), (failing, "failing")]
         .into_iter()

@@ -18,7 +18,7 @@ use tracing_subscriber::{
 
 use crate::support::printable::{EscapeForm, Escaping};
 
-/// Fields as `name=value`, and the message as it is, escaped.
+/// Fields as `name=value`, with quotes where the value is no single word, and the message as it is; escaped.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EscapedFields;
 
@@ -30,13 +30,15 @@ struct FieldWriter<'w> {
     writer: Writer<'w>,
     is_first: bool,
     result: fmt::Result,
+    /// Scratch space for a value.
+    text: String,
 }
 
 // === impl EscapedFields ===
 
 impl<'w> FormatFields<'w> for EscapedFields {
     fn format_fields<R: RecordFields>(&self, writer: Writer<'w>, fields: R) -> fmt::Result {
-        let mut fields_written = FieldWriter { writer, is_first: true, result: Ok(()) };
+        let mut fields_written = FieldWriter { writer, is_first: true, result: Ok(()), text: String::new() };
         fields.record(&mut fields_written);
         fields_written.result
     }
@@ -45,7 +47,7 @@ impl<'w> FormatFields<'w> for EscapedFields {
 // === impl FieldWriter ===
 
 impl FieldWriter<'_> {
-    fn write(&mut self, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
+    fn write(&mut self, field: &Field, value: &str) -> fmt::Result {
         if !std::mem::take(&mut self.is_first) {
             self.writer.write_char(' ')?;
         }
@@ -54,14 +56,43 @@ impl FieldWriter<'_> {
             name if self.writer.has_ansi_escapes() => write!(self.writer, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m")?,
             name => write!(self.writer, "{name}=")?,
         }
-        write!(Escaping::new(&mut self.writer, EscapeForm::Text), "{value:?}")
+        let mut escaping = Escaping::new(&mut self.writer, EscapeForm::Text);
+        if field.name() == "message" || is_word(value) {
+            return escaping.write_str(value);
+        }
+        escaping.write_char('"')?;
+        for part in value.split_inclusive(['"', '\\']) {
+            match part.strip_suffix(['"', '\\']) {
+                Some(before) => write!(escaping, "{before}\\{}", &part[before.len()..])?,
+                None => escaping.write_str(part)?,
+            }
+        }
+        escaping.write_char('"')
     }
 }
 
+/// True for a value that cannot be mistaken for anything else without quotes.
+fn is_word(value: &str) -> bool {
+    !value.is_empty() && !value.contains(|c: char| c.is_whitespace() || c.is_control() || ['"', '=', '\\'].contains(&c))
+}
+
 impl Visit for FieldWriter<'_> {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+    fn record_str(&mut self, field: &Field, value: &str) {
         if self.result.is_ok() {
             self.result = self.write(field, value);
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if self.result.is_ok() {
+            self.text.clear();
+            // of a value that displays itself, this is what it displays
+            self.result = write!(self.text, "{value:?}");
+        }
+        if self.result.is_ok() {
+            let text = std::mem::take(&mut self.text);
+            self.result = self.write(field, &text);
+            self.text = text;
         }
     }
 }
@@ -149,7 +180,10 @@ mod tests {
             assert_eq!(sequences > 0, ansi);
             assert!(!text.contains("\x1b[2K") && text.contains(r"\u{1b}[2K"), "{text:?}");
             if !ansi {
-                assert!(text.contains(r"WARN request{method=x\r\n2026") && text.contains(r"lines=["), "{text}");
+                assert!(text.contains(r#"WARN request{method="x\r\n2026"#), "{text}");
+                let quoted =
+                    r#"version="x\r\n2026-01-01T00:00:00Z  INFO audit: event=\"login\" user=\"admin\"\u{1b}[2K"#;
+                assert!(text.contains(quoted) && text.contains("event=login user="), "{text}");
             }
         }
     }

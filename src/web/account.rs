@@ -26,14 +26,13 @@ use crate::{
     model::{
         AccessPlace, AccessSubject, ApiKey, BackendId, GrantId, Groups, KeyAccount, KeyHistory, KeyKind, StateVerdict,
         Target, UserId,
-        status::{BackendState, BackendStatus, GroupStatus, ListedClients, SessionStatus, Status, summary},
+        status::{
+            BackendState, BackendStatus, GroupStatus, ListedClients, SessionStatus, Status, last_output, summary,
+        },
     },
     oauth::{GrantView, KeyHolder},
     support::Timestamp,
 };
-
-/// Number of a server's output lines to show.
-const SHOWN_LINES: usize = 10;
 
 /// Result of an action, shown once on the next page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -204,8 +203,7 @@ fn backend_row(backend: &BackendStatus, verdict: StateVerdict) -> pages::Backend
     let mut output = Vec::new();
     if verdict == StateVerdict::Whole {
         said.extend(backend.state.reason().into_iter().chain(backend.advice.as_deref()).map(str::to_owned));
-        let hidden = backend.output.len().saturating_sub(SHOWN_LINES);
-        output.extend(backend.output.iter().skip(hidden).map(ToString::to_string));
+        output.extend(last_output(&backend.output).into_iter().map(ToString::to_string));
     }
     match &backend.state {
         BackendState::Ready => {

@@ -24,7 +24,7 @@ use crate::{
         large_messages::{MessageOwner, OffWorker},
         observer::LifecycleEvent,
     },
-    model::UserId,
+    model::{UserId, status::last_output_text},
 };
 
 impl ExternalBackend {
@@ -64,8 +64,8 @@ impl ExternalBackend {
                 // waiting calls start over
                 Err(_) if backend.era.now() != assumed.known() => slot.set(SlotState::Gone),
                 Err(Failure { error, output }) => {
-                    let output: Vec<String> = output.iter().map(ToString::to_string).collect();
-                    tracing::warn!(server = %backend.spec.id, %error, ?output, "no session could be opened");
+                    let output = last_output_text(&output);
+                    tracing::warn!(server = %backend.spec.id, %error, output, "no session could be opened");
                     slot.circuit.failed(&error);
                     slot.set(SlotState::Failed(error.clone()));
                     backend.contradicted(assumed, &error);

@@ -182,8 +182,8 @@ impl Detection<'_> {
             let spare = self.open_probe().await?;
             match self.probe(&spare, self.opener.spec.probe_timeout).await? {
                 DiscoverOutcome::Nothing(StartError::TimedOut(_)) => spare.close().await,
-                told @ (DiscoverOutcome::Legacy(_) | DiscoverOutcome::Ended(_)) => {
-                    tracing::debug!(server = %self.opener.spec.id, ?told, "the handshake is tried again");
+                DiscoverOutcome::Legacy(reason) | DiscoverOutcome::Ended(reason) => {
+                    tracing::debug!(server = %self.opener.spec.id, reason, "the handshake is tried again");
                 }
                 told => return self.settle(spare, told, client).await,
             }

@@ -94,7 +94,7 @@ async fn recognize(
     let recognized = session.recognized.get_or_try_init(async || {
         let continued = state.sessions.recognize(session, arrival).await?;
         if session.client().is_some() {
-            tracing::info!(session = ?session.id, user = %session.owner.user, "a client comes back over HTTP+SSE");
+            tracing::info!(session = %session.id, user = %session.owner.user, "a client comes back over HTTP+SSE");
             go_on(state, session, sender, continued);
         }
         Ok::<(), LookupError>(())

@@ -286,7 +286,7 @@ pub(super) async fn delete(
 ) -> Result<Response, RequestRefusal> {
     let session = named(&state, &head).await.map_err(|refusal| refusal.toward(head.revision))?;
     state.sessions.end(&session).await;
-    tracing::info!(session = ?session.id, user = %session.owner.user, "the client ends its session");
+    tracing::info!(session = %session.id, user = %session.owner.user, "the client ends its session");
     Ok(response::empty(StatusCode::NO_CONTENT))
 }
 

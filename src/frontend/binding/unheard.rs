@@ -49,7 +49,7 @@ fn answer(session: &Session, id: &RequestId, unheard: &Unheard, outcome: Result<
     let outcome = match unheard {
         Unheard::Late(_) => outcome.map(|result| Payload::new(revision, result)),
         Unheard::Unchecked(_) => {
-            tracing::warn!(session = ?session.id, "a client's answer was refused: the request that it answers fails");
+            tracing::warn!(session = %session.id, "a client's answer was refused: the request that it answers fails");
             let text = "the client has answered, but the gateway could not take the answer, since its database did not answer: \
                         ask again";
             Err(ErrorObject::internal(text))

@@ -95,7 +95,7 @@ impl Inbound<'_> {
 
     /// Starts to serve a request.
     fn request(&self, id: RequestId, method: Method, params: IndexedJson) -> SessionExchange {
-        tracing::debug!(session = ?self.session.id, method = %method, "request");
+        tracing::debug!(session = %self.session.id, method = %method, "request");
         match (method, self.session.client()) {
             (Method::Ping, _) => empty(id),
             (Method::Initialize, _) => self.initialize(id, &params),

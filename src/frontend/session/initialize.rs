@@ -50,7 +50,7 @@ impl Inbound<'_> {
             return refuse(id, ErrorObject::new(ErrorObject::INVALID_REQUEST, message));
         }
         let Some(client) = self.session.client() else { return empty(id) };
-        tracing::info!(session = ?self.session.id, revision = %revision, user = %self.sender.admission.caller.user,
+        tracing::info!(session = %self.session.id, revision = %revision, user = %self.sender.admission.caller.user,
             client = %client.display(), "a client opens a session");
         // the session begins with the answer; before that, the gateway asks the server in its own name
         let context = Context { requester: Requester::Gateway, level: LogLevel::default(), ..self.context(client) };

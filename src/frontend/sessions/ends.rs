@@ -111,7 +111,7 @@ impl Sessions {
         let (due, alive): (Vec<_>, Vec<_>) = sessions.iter().partition(|session| self.is_due(session, now));
         let mut rows = Vec::new();
         for session in due.into_iter().filter(|session| self.remove(session)) {
-            tracing::info!(session = ?session.id, "the session was idle for too long and is ended");
+            tracing::info!(session = %session.id, "the session was idle for too long and is ended");
             rows.extend(self.row_of(session));
         }
         self.delete(rows).await;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::empty_list::EmptyList;
+use super::{empty_list::EmptyList, output::OutputLine};
 use crate::model::ContainmentStatus;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -61,39 +61,6 @@ pub struct BackendStatus {
     /// Faults of the server that do not affect its clients.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub warnings: Vec<String>,
-}
-
-/// A line that a server printed outside of its messages.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OutputLine {
-    /// The stream that it came on.
-    pub stream: OutputStream,
-    /// The line, printable, at most 1 KiB.
-    pub text: String,
-}
-
-/// A line that is kept for the operator.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeptLine {
-    /// Its number; later ones are greater.
-    pub number: u64,
-    /// Its time, RFC 3339.
-    pub at: String,
-    /// The user whose process printed it; `None` if several share that.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub user: Option<String>,
-    /// The line itself.
-    #[serde(flatten)]
-    pub line: OutputLine,
-}
-
-/// A stream of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum OutputStream {
-    /// Standard output, where only messages belong.
-    Stdout,
-    Stderr,
 }
 
 /// Protocol era of a backend and its source.
@@ -271,17 +238,5 @@ impl fmt::Display for BackendState {
             Self::Failed { retry_in: Some(seconds), .. } => write!(f, ", next try in {seconds} s"),
             Self::Ready | Self::Elsewhere | Self::Restarting { .. } | Self::Failed { retry_in: None, .. } => Ok(()),
         }
-    }
-}
-
-// === impl OutputLine ===
-
-impl fmt::Display for OutputLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stream = match self.stream {
-            OutputStream::Stdout => "stdout",
-            OutputStream::Stderr => "stderr",
-        };
-        write!(f, "{stream} | {}", self.text)
     }
 }
