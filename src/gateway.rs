@@ -34,7 +34,7 @@ mod watch;
 use std::sync::Arc;
 
 pub use self::{
-    catalog::{ListPlace, ListStore},
+    catalog::{KeptList, ListPlace, ListStore},
     configured_backend::ConfiguredBackend,
     gateway_settings::{GatewayDeps, GatewaySettings},
 };

@@ -53,8 +53,9 @@ pub fn data_folder(process: &ProcessContext) -> Result<PathBuf, CommandFailure> 
 pub fn warnings(config: &Config) -> Vec<String> {
     let arguments = config.backends.iter().filter_map(secret_argument);
     config
-        .proxy_warning()
+        .no_servers()
         .into_iter()
+        .chain(config.proxy_warning())
         .chain(config.renamings())
         .chain(config.without_effect())
         .chain(arguments)

@@ -52,8 +52,10 @@ impl CheckArgs {
         }
         refuse_bound_keys(&config, process).await?;
         let (count, longest) = (config.backends.len(), config.backends.iter().map(|spec| spec.start_timeout).max());
-        let servers = number_of(count, "server");
-        process.output.remark(&format!("starting {servers}: {} s at most", longest.unwrap_or_default().as_secs()));
+        if let Some(longest) = longest {
+            let servers = number_of(count, "server");
+            process.output.remark(&format!("starting {servers}: {} s at most", longest.as_secs()));
+        }
         let probe = Probe::start(&config)?;
         let looked = tokio::select! {
             backends = probe.look(&config.backends) => Some(backends),

@@ -33,7 +33,7 @@ impl RemoveArgs {
         };
         file.remove(&name);
         if file.is_bare() {
-            process.output.remark("it was the last one: add another before the gateway starts again");
+            process.output.remark("it was the last one: clients find no tools until you add another");
         } else {
             // a group may name it
             file.load(process)?;

@@ -24,6 +24,8 @@ use crate::{
     telemetry::{self, Telemetry},
 };
 
+const ADD_A_SERVER: &str = "lockkeeper add NAME COMMAND…, or lockkeeper add NAME URL: it is served at once";
+
 const EXAMPLES: &str = "\
 Examples:
   lockkeeper serve        lockkeeper.toml in this folder, or a demonstration
@@ -300,7 +302,7 @@ impl StartMessage<'_> {
         let mut facts = vec![
             ("URL", style.paint(Emphasis::Strong, &url)),
             ("Address", self.listen.to_string()),
-            ("Servers", self.backends.join(", ")),
+            ("Servers", if self.backends.is_empty() { "none yet".to_owned() } else { self.backends.join(", ") }),
             ("Data", self.data_dir.display().to_string()),
         ];
         let faint = |text: String| ("", style.paint(Emphasis::Faint, &text));
@@ -332,9 +334,8 @@ impl StartMessage<'_> {
 
     fn next_steps(&self, url: &str, style: Style) -> String {
         let own = match self.source {
-            ConfigSource::Demo => {
-                "lockkeeper add NAME COMMAND…, or lockkeeper add NAME URL: it is served at once".to_owned()
-            }
+            ConfigSource::Demo => ADD_A_SERVER.to_owned(),
+            _ if self.backends.is_empty() => ADD_A_SERVER.to_owned(),
             ConfigSource::Named(file) => {
                 format!("`lockkeeper check --config {}` tests them, `lockkeeper status` shows them", file.display())
             }

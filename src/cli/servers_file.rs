@@ -207,7 +207,6 @@ impl ServersFile {
             self.document.get(table).and_then(Item::as_table_like).is_some_and(|servers| servers.contains_key(name))
         };
         let Some(table) = TABLES.into_iter().find(has) else { return };
-        let is_only = TABLES.iter().all(|other| *other == table || self.document.get(other).is_none());
         let Some(servers) = self.document.get_mut(table) else { return };
         let mut kept = String::new();
         if let Some(servers) = servers.as_table_like_mut() {
@@ -220,12 +219,6 @@ impl ServersFile {
                 next.decor_mut().set_prefix(prefix);
                 kept.clear();
             }
-        }
-        // without any table, the demonstration would be served
-        if let Some(servers) = servers.as_table_mut().filter(|servers| servers.is_empty()) {
-            servers.set_implicit(!is_only);
-            // of `servers.a.command = …`, nothing would be written
-            servers.set_dotted(false);
         }
         if !kept.is_empty() {
             let trailing = format!("{kept}{}", self.document.trailing().as_str().unwrap_or_default());

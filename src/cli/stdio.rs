@@ -22,7 +22,7 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  lockkeeper stdio         lockkeeper.toml in this folder, else a demonstration
+  lockkeeper stdio         lockkeeper.toml in this folder, or a demonstration
   lockkeeper stdio --config ~/lockkeeper.toml   several servers as one
   lockkeeper stdio -- npx -y @modelcontextprotocol/server-everything
 

@@ -104,6 +104,13 @@ impl Config {
         self.former_names.iter().map(|notice| format!("{}: {}", notice.place, notice.what))
     }
 
+    /// A warning for a file with settings only.
+    pub fn no_servers(&self) -> Option<String> {
+        let advice = "no server is configured, so clients find no tools here. Add one: `lockkeeper add NAME COMMAND…`, \
+                      or `lockkeeper add NAME URL`";
+        self.backends.is_empty().then(|| advice.to_owned())
+    }
+
     /// A warning for a missing `trusted_proxies` behind a proxy on this machine (OA-138).
     pub fn proxy_warning(&self) -> Option<String> {
         let https = self.public_url.as_ref().is_some_and(|url| url.as_str().starts_with("https://"));

@@ -90,7 +90,7 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
     loader.refuse_itself();
     let source = loader.source();
     let file = loader.read(&source);
-    let (backends, naming) = loader.backends(file.backends);
+    let (backends, naming) = loader.backends(&source, file.backends);
     let listen = loader.said("--listen", given.listen.clone(), "LOCKKEEPER_LISTEN", parse_listen);
     let said = listen.or(file.listen);
     let names = loader.names(file.tls.as_ref());
@@ -243,9 +243,8 @@ impl Loader<'_> {
         file.secret_files = programs::secret_files(&document, sources);
         file.former_names = former_names;
         self.problems.append(&mut reader.into_problems());
-        // a lockkeeper.toml may have only settings
-        let lists_servers = client_table.is_some() || document.root.iter().any(|entry| entry.key == "servers");
-        if lists_servers && file.backends.is_empty() && self.problems.is_empty() {
+        // a lockkeeper.toml may have only settings: `lockkeeper add` writes servers into it
+        if client_table.is_some() && file.backends.is_empty() && self.problems.is_empty() {
             self.problems.push(no_servers(path, &other_projects));
         }
         file
@@ -277,9 +276,9 @@ impl Loader<'_> {
         document.map_err(|mut problems| self.problems.append(&mut problems.0)).ok()
     }
 
-    fn backends(&mut self, in_file: Vec<BackendSpec>) -> (Vec<BackendSpec>, Naming) {
+    fn backends(&mut self, source: &ConfigSource, in_file: Vec<BackendSpec>) -> (Vec<BackendSpec>, Naming) {
         let single = match &self.given.single {
-            None if in_file.is_empty() => return (vec![backend::demo()], Naming::Prefixed),
+            None if *source == ConfigSource::Demo => return (vec![backend::demo()], Naming::Prefixed),
             None => return (in_file, Naming::Prefixed),
             Some(SingleServer::Command(words)) => {
                 words.split_first().map(|(command, args)| backend::from_command(command, args))
@@ -439,12 +438,11 @@ impl Loader<'_> {
     }
 }
 
-/// A file that lists nothing. The demonstration must never be published in place of a user's servers.
+/// The refusal of another program's file that lists nothing: it has no other purpose.
 fn no_servers(path: &Path, other_projects: &[String]) -> ConfigProblem {
     let place = ConfigPlace::WholeFile(path.display().to_string());
     if other_projects.is_empty() {
-        let advice = "add one: `lockkeeper add NAME COMMAND…`; for the demonstration: `[servers.demo]` with \
-                      `builtin = \"demo\"`";
+        let advice = "add one there, or name another file with `--config FILE`";
         return ConfigProblem::new(place, "the file has no servers, or none that is enabled").advise(advice);
     }
     let what = "the file has servers for certain folders alone, and none for this one";

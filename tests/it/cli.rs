@@ -341,7 +341,7 @@ fn a_file_without_servers_is_reported() {
     assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @r#"
     error: the configuration has an error
       servers.json: the file has no servers, or none that is enabled
-          add one: `lockkeeper add NAME COMMAND…`; for the demonstration: `[servers.demo]` with `builtin = "demo"`
+          add one there, or name another file with `--config FILE`
     help: see lockkeeper.example.toml for every option; test with `lockkeeper check`
     "#);
 }

@@ -77,7 +77,11 @@ impl<'a> Session<'a> {
 #[tokio::test]
 async fn a_client_with_the_strict_profile_gets_only_members_of_its_version() {
     let folder = DataFolder::new();
-    fs::write(folder.path().join("lockkeeper.toml"), "[clients.picky]\nprofile = \"strict\"\n").unwrap();
+    fs::write(
+        folder.path().join("lockkeeper.toml"),
+        "[servers.demo]\nbuiltin = \"demo\"\n[clients.picky]\nprofile = \"strict\"\n",
+    )
+    .unwrap();
     let gateway = Gateway::start(folder.path()).await;
     let key = direct_key(folder.path());
     for revision in [Revision::V2024_11_05, Revision::V2025_03_26, Revision::V2025_06_18] {

@@ -145,7 +145,8 @@ fn private_proxies_and_keys_with_networks_exclude_each_other() {
     fs::write(&file, "data_dir = \"data\"\n").unwrap();
     create(folder.path(), &["laptop"]);
     let id = create(folder.path(), &["office", "--network", "192.0.2.0/24"]);
-    fs::write(&file, "data_dir = \"data\"\n[http]\ntrusted_proxies = \"private\"\n").unwrap();
+    let demo = "[servers.demo]\nbuiltin = \"demo\"\n";
+    fs::write(&file, format!("data_dir = \"data\"\n{demo}[http]\ntrusted_proxies = \"private\"\n")).unwrap();
     let run = |arguments: &[&str]| shown(folder.path(), &lockkeeper(folder.path(), arguments, &[])).replace(&id, "ID");
     assert_snapshot!(run(&["check"]), @r#"
     2

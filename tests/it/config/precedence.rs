@@ -36,6 +36,15 @@ fn without_configuration_the_demonstration_runs_on_loopback() {
 }
 
 #[test]
+fn a_file_without_servers_has_none_and_no_demonstration() {
+    for text in ["", "[log]\nformat = \"json\"", "[servers]", "[servers.a]\ncommand = \"a\"\ndisabled = true"] {
+        let config = with(&CommandLineOptions::default(), &[("lockkeeper.toml", text)], &[]).unwrap();
+        assert_eq!(ids(&config), [""; 0], "{text}");
+        assert!(config.no_servers().is_some_and(|warning| warning.contains("`lockkeeper add")), "{text}");
+    }
+}
+
+#[test]
 fn the_file_in_the_working_directory_is_used_and_named() {
     let files = [("lockkeeper.toml", "[servers.a]\ncommand = \"a\"")];
     let config = with(&CommandLineOptions::default(), &files, &[]).unwrap();
