@@ -1,7 +1,8 @@
 //! The application: builds every part in order, and the service. The only module that knows all parts.
 //!
-//! The order is that of dependencies: the socket (so that the port is known), the store, the authorization server, the way
-//! of a call, the pages, the guard and the gate. One tracker owns all tasks, and one token ends them.
+//! Parts are built in the order of their dependencies: the socket (so that the port is known), the store, the
+//! authorization server, the call path, the pages, the guard and the gate. One tracker owns all tasks, and one token
+//! ends them.
 
 mod call_path;
 mod client_metadata;
@@ -99,14 +100,15 @@ pub struct App {
     service: HttpService,
     connections: listener::ListenerSettings,
     public_url: PublicUrl,
-    /// The same, if the configuration has it.
+    /// The public URL, only if it is configured.
     configured_url: Option<PublicUrl>,
     control: ControlFile,
     data_dir: PathBuf,
-    /// The folder is used by one gateway, which says so in a record, and the database by one or by replicas.
+    /// These reserve the data folder for one gateway, with a record of it, and the database for one gateway or its
+    /// replicas.
     locks: (RecordGuard, DataLock, DatabaseClaim),
     process: ThisProcess,
-    /// The listener for other replicas.
+    /// The listener for other replicas; `None` without `[replica]`.
     door: Option<ReplicaDoor>,
     tls: Option<TlsPart>,
     parts: Parts,
@@ -115,7 +117,7 @@ pub struct App {
     live: LiveSettings,
 }
 
-/// The parts that the others are built on.
+/// The base that the other parts are built on.
 struct Foundation<'a> {
     config: &'a Config,
     process: &'a ThisProcess,
@@ -132,7 +134,7 @@ struct Foundation<'a> {
     kept_lists: Arc<KeptLists>,
     /// Maximum number of client connections.
     connections: usize,
-    /// The other replicas, if this is one of several.
+    /// `None` unless this gateway is one of several replicas.
     replicas: Option<Replicas>,
     tls: Option<&'a TlsPart>,
 }
@@ -146,7 +148,7 @@ impl App {
         Self::build_on(sockets, config, telemetry).await
     }
 
-    /// The same on sockets that listen already.
+    /// The same, on sockets that already listen.
     pub async fn build_on(sockets: Sockets, config: Config, telemetry: Telemetry) -> anyhow::Result<Self> {
         let Sockets { main: listener, plain } = sockets;
         let live = LiveSettings::of(&config);
@@ -208,28 +210,28 @@ impl App {
         })
     }
 
-    /// The URL for clients, without a trailing slash.
+    /// URL for clients, without a trailing slash.
     pub fn public_url(&self) -> &PublicUrl {
         &self.public_url
     }
 
-    /// The address at which it listens.
+    /// The address that it listens on.
     pub fn listens_on(&self) -> anyhow::Result<SocketAddr> {
         Ok(self.listener.local_addr()?)
     }
 
-    /// The service that answers requests, to be served on other streams than the listening socket's.
+    /// The service that answers requests, for streams other than the listening socket's.
     pub fn service(&self) -> HttpService {
         self.service.clone()
     }
 
-    /// Gives the running gateway other servers.
+    /// Applies new configurations to the running gateway.
     pub fn reloader(&self) -> Arc<Reloader> {
         Arc::clone(&self.reloader)
     }
 
-    /// Leaves the records by which commands on this machine find the gateway, and looks in the background which of the configured
-    /// hosts can be reached.
+    /// Writes the records that commands on this machine use to find the gateway. Also checks in the background which
+    /// configured hosts can be reached.
     pub fn announce(&self) -> anyhow::Result<()> {
         self.process.announce().context("the record of this start cannot be written")?;
         let (process, cancel) = (self.process.clone(), self.parts.cancel.clone());
@@ -237,9 +239,9 @@ impl App {
         Ok(())
     }
 
-    /// Serves on a thread for each core until `signal`. Then it serves on for the configured delay, but is not ready;
-    /// after that no new connection is accepted, running calls get the configured time, and all parts are ended in the
-    /// reverse order of their creation. A panic of a thread ends it too.
+    /// Serves on a thread for each core until `signal`. Then it reports itself as not ready, and goes on serving for
+    /// the configured delay. After that it accepts no new connections, gives running calls the configured time, and
+    /// ends all parts in the reverse order of their creation. It also ends if a thread panics.
     pub async fn serve(self, signal: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
         let Self { listener, service, connections, control, data_dir, locks, door, tls, .. } = self;
         let (parts, background, live) = (self.parts, self.background, self.live);
@@ -257,7 +259,7 @@ impl App {
         let serving = async {
             tls::serve(tls, listener, service, (connections, lifecycle)).await;
             if let Some(replicas) = &parts.replicas {
-                // other replicas carry requests about them here, and such a request may create one
+                // other replicas forward requests about tasks here, and such a request may create one
                 loop {
                     parts.path.frontend.tasks_ended().await;
                     replicas.quiet().await;
@@ -293,7 +295,7 @@ impl App {
         };
         control.remove(&data_dir);
         if deposed.is_cancelled() {
-            // what is on its way must not be sent any more, and is not waited for
+            // nothing may be sent any more, so do not wait longer for it
             let _ = timeout(running(), parts.end(door)).await;
         } else {
             parts.end(door).await;
@@ -304,7 +306,6 @@ impl App {
     }
 }
 
-/// The authorization server.
 async fn authorization_server(
     settings: oauth::OAuthSettings,
     providers: &Providers,
@@ -317,7 +318,7 @@ async fn authorization_server(
     OAuth::open(storage.clone(), Arc::clone(&world.clock), Arc::clone(&world.random), settings).await
 }
 
-/// Writes the control file, with a token of its own.
+/// Writes the control file, with a new token.
 fn control_file(
     data_dir: &Path,
     bound: SocketAddr,
@@ -331,13 +332,13 @@ fn control_file(
     Ok(control)
 }
 
-/// Creates the data folder, and locks it.
+/// Creates the data folder if needed, and locks it.
 fn lock(folder: &Path) -> anyhow::Result<DataLock> {
     config::files::create(folder).with_context(|| format!("the data folder {} cannot be used", folder.display()))?;
     Ok(DataLock::take(folder)?)
 }
 
-/// The master key. Call it under the lock of the data folder.
+/// The master key. Must be called while the data folder is locked.
 async fn master_key(place: &MasterKeyPlace, storage: &Storage, world: &World) -> anyhow::Result<SealingKey> {
     if let MasterKeyPlace::InFolder(path) = place {
         master_key::finish_rotation(path, storage, &*world.random).await?;
@@ -345,7 +346,7 @@ async fn master_key(place: &MasterKeyPlace, storage: &Storage, world: &World) ->
     Ok(master_key::master_key(&master_key_source(place), storage, &*world.random).await?)
 }
 
-/// The key of request states, which all gateways on the database share.
+/// The key that seals request states, shared by all gateways on the database.
 async fn state_key(master: &SealingKey, storage: &Storage, world: &World) -> anyhow::Result<SealingKey> {
     let key = master_key::stored_secret(master, storage, "request state", &*world.random).await?;
     let key = key.as_slice().try_into().context("the key of request states in the database is broken")?;
@@ -355,7 +356,7 @@ async fn state_key(master: &SealingKey, storage: &Storage, world: &World) -> any
 // === impl Foundation ===
 
 impl Foundation<'_> {
-    /// Builds the backends, the gateway, the frontends, and the service around them.
+    /// Builds the backends, the gateway, the frontend, and the service around them.
     fn assemble(self, world: World) -> anyhow::Result<(HttpService, Parts, Background, Arc<Reloader>)> {
         let path = self.call_path(&world).build(&world)?;
         let log = LogSwitch::new(world.telemetry.clone(), log_settings(&self.config.log));

@@ -7,11 +7,11 @@
 //!
 //! | Module | What |
 //! |---|---|
-//! | `supervision` | the life of each backend: all of them, one of them, its base connection, its health |
-//! | `server` | a backend as a server: which connection serves a call, attempts, waits, listens; a server for each user |
+//! | `supervision` | all backends, each backend, its base connection, its health |
+//! | `server` | a backend as a server: connection of a call, attempts, waits, listens; a server for each user |
 //! | `start` | how a connection is opened: transport, process, era, handshake |
-//! | `sharing` | who shares a connection: keys, the pool, question slots |
-//! | `interests` | what clients want to be told outside of calls, and who hears it |
+//! | `sharing` | who shares a connection: keys, the pool, slots for server requests |
+//! | `interests` | log levels and subscriptions of clients, and who receives which notification |
 //! | `connection` | one connection to one server |
 //! | `transport` | how messages move |
 

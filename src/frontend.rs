@@ -51,14 +51,14 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Frontend(Arc<FrontendState>);
 
-/// The outcome of the wish to end a session.
+/// The result of a request to end a session.
 #[derive(Debug)]
 pub enum EndedSession {
-    /// It was this one.
+    /// The one session with this beginning, which has been ended.
     One(SessionStatus),
-    /// There is none.
+    /// No session begins with this text.
     Unknown,
-    /// Several could be meant.
+    /// This many sessions begin with this text; none was ended.
     Several(usize),
 }
 
@@ -80,8 +80,8 @@ impl Frontend {
         StreamableHttp::new(Arc::clone(&self.0))
     }
 
-    /// Serves one local client on `input` and `output` until it closes `input`, stops reading, or the gateway ends. A
-    /// backend that does not exist serves nothing.
+    /// Serves one local client on `input` and `output` until it closes `input`, stops reading, or the gateway ends.
+    /// Does nothing if the target's backend does not exist.
     pub async fn serve_stdio(
         &self,
         (admission, target): (Authorized, Target),
@@ -93,8 +93,8 @@ impl Frontend {
         binding::stdio::serve(Arc::clone(&self.0), Sender { admission, endpoint, servers }, input, output).await;
     }
 
-    /// A request was refused. If it carries the answer to a server's request, which a client sends only once, the
-    /// server gets that answer, or an error if it may not be used; otherwise the call would wait forever.
+    /// Takes the answers from a request that was refused. A client sends an answer to a server's request only once. So
+    /// the server gets the answer, or an error if it may not be used; otherwise its call would wait forever.
     pub async fn take_unheard(&self, request: Request, unheard: Unheard) {
         binding::take_unheard(&self.0, request, unheard).await;
     }
@@ -104,7 +104,7 @@ impl Frontend {
         self.0.routes.load_full()
     }
 
-    /// Replaces the servers at the endpoints. A client at an endpoint that is gone gets 404 from now on.
+    /// Replaces the servers at the endpoints. From now on, clients at a removed endpoint get 404.
     pub fn replace_routes(&self, routes: Routes) {
         self.0.routes.store(Arc::new(routes));
     }
@@ -116,7 +116,7 @@ impl Frontend {
         clients
     }
 
-    /// The sessions of one user, without looking at others'.
+    /// The sessions of one user. Does not read the sessions of others.
     pub fn status_of(&self, user: &UserId) -> Vec<SessionStatus> {
         let mut clients = self.0.sessions.status_of(user);
         clients.extend(self.0.requests.status_of(user, self.0.clock.now()));
@@ -128,7 +128,7 @@ impl Frontend {
         self.0.sessions.end_by_id(id).await;
     }
 
-    /// Ends the session whose id begins like this, if it is the only one in memory.
+    /// Ends the session whose id begins like this, if only one session in memory does.
     pub async fn end_session_like(&self, beginning: &str) -> EndedSession {
         let sessions = &self.0.sessions;
         match &sessions.beginning_with(beginning)[..] {
@@ -144,7 +144,7 @@ impl Frontend {
         }
     }
 
-    /// Ends the sessions of a user who is gone, and forgets the user's clients.
+    /// Ends the sessions of a deleted user, and forgets the user's clients.
     pub async fn end_user(&self, user: &UserId) {
         self.0.sessions.end_of_user(user).await;
         self.0.requests.forget_user(user);
@@ -156,13 +156,13 @@ impl Frontend {
         self.0.sessions.delete_idle_rows().await;
     }
 
-    /// The same without the sessions that are only in the store.
+    /// The same, except for sessions that are only in the store.
     async fn sweep_memory(&self) {
         self.0.sessions.sweep().await;
         self.0.requests.sweep(self.0.clock.now());
     }
 
-    /// Sweeps at its interval until `cancel`, and the memory once more at the end.
+    /// Sweeps at the configured interval until `cancel`, then sweeps the memory once more.
     pub async fn run_reaper(&self, cancel: CancellationToken) {
         let mut sweeps = tokio::time::interval(self.0.settings.sweep_every);
         sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -171,7 +171,7 @@ impl Frontend {
                 () = cancel.cancelled() => break,
                 _ = sweeps.tick() => {
                     self.sweep_memory().await;
-                    // many rows take a while, and the next start continues with them
+                    // deleting many rows takes a while, and the next start continues with them
                     cancel.run_until_cancelled(self.0.sessions.delete_idle_rows()).await;
                 }
             }
@@ -179,23 +179,23 @@ impl Frontend {
         self.sweep_memory().await;
     }
 
-    /// Ends standalone streams, and HTTP+SSE sessions once their calls are answered: they would keep connections open
-    /// forever. Calls continue.
+    /// Ends standalone streams at once, and HTTP+SSE sessions once their calls are answered, because these would keep
+    /// connections open forever. Calls continue.
     pub fn drain(&self) {
         self.0.drained.cancel();
     }
 
-    /// True if tasks of sessions run, or their results were not fetched.
+    /// True if sessions have running tasks, or finished tasks whose results were not fetched.
     pub fn has_tasks(&self) -> bool {
         self.0.sessions.tasks.has_any()
     }
 
-    /// Waits until the tasks of sessions have ended and their results were fetched.
+    /// Waits until no task is left for which [`Self::has_tasks`] is true.
     pub async fn tasks_ended(&self) {
         self.0.sessions.tasks.all_ended().await;
     }
 
-    /// Ends everything running, and waits for it. Sessions stay in the store, for the next process.
+    /// Ends everything that is running, and waits for it. Sessions stay in the store, for the next process.
     pub async fn close(&self) {
         self.drain();
         self.0.sessions.close();

@@ -47,7 +47,7 @@ use crate::{
     },
 };
 
-/// The warning about a server whose lists come from an earlier process.
+/// Warning about a server whose lists come from an earlier run.
 const REMEMBERED: &str = "clients are shown its lists of an earlier run of the gateway until it answers";
 
 /// Maximum number of omitted entries in the status of one backend.
@@ -73,8 +73,8 @@ impl Gateway {
         gateway
     }
 
-    /// Replaces the backends and their groups. A backend keeps its cached lists if its server and its rules for tools stay
-    /// the same. Running calls continue, and listening clients get list change notifications.
+    /// Replaces the backends and their groups. A backend keeps its cached lists if its server and its rules for tools
+    /// stay the same. Running calls continue, and listening clients are notified of changed lists.
     pub fn replace(&self, backends: Vec<ConfiguredBackend>, groups: &Groups) {
         for new in self.shared.replace(backends, groups) {
             self.shared.deps.tracker.spawn(watch::watch(new));
@@ -115,7 +115,7 @@ impl Gateway {
         }
     }
 
-    /// Reason why a backend lists no tools for the gateway itself; `None` if it does, or was not asked yet.
+    /// Why a backend lists no tools for the gateway itself; `None` if it lists some, or was not asked yet.
     pub fn no_tools(&self, id: &BackendId) -> Option<EmptyList> {
         let backends = self.shared.backends.load();
         let entry = backends.find(id.as_str())?;
@@ -128,19 +128,19 @@ impl Gateway {
         }
     }
 
-    /// True if every list of every backend is present, or could not be fetched.
+    /// True if each list of each backend is present, or could not be fetched.
     pub fn is_listed(&self) -> bool {
         self.shared.backends.load().entries.iter().all(|entry| entry.catalog.is_listed())
     }
 
-    /// Asks a backend that starts at this replica for its lists.
+    /// Fetches the lists of a backend that now runs at this replica.
     pub fn moved_here(&self, id: &BackendId) {
         if let Some(entry) = self.shared.backends.load().find(id.as_str()) {
             entry.catalog.ask_again();
         }
     }
 
-    /// Sentences for the operator about results that violate their schema, and about lists of an earlier process.
+    /// Warnings for the operator: results that violate their schema, and lists of an earlier run.
     pub fn warnings(&self, id: &BackendId) -> Vec<String> {
         let backends = self.shared.backends.load();
         let Some(entry) = backends.find(id.as_str()) else { return Vec::new() };
@@ -151,7 +151,8 @@ impl Gateway {
         warnings
     }
 
-    /// List entries hidden from clients, or shown only at the backend's own endpoint, with the reasons; at most 100.
+    /// List entries hidden from clients, or shown only at the backend's own endpoint, with the reasons; at most
+    /// [`MAX_LEFT_OUT`].
     pub fn left_out(&self, id: &BackendId) -> Vec<OmittedEntry> {
         let backends = self.shared.backends.load();
         let Some(entry) = backends.find(id.as_str()) else { return Vec::new() };

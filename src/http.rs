@@ -1,7 +1,8 @@
 //! Middleware around every route: request id, log, panics, and early refusals.
 //!
-//! All checks run in one function, cheapest first, without boxing: every call passes it. It never responds with a
-//! redirect: clients of `/mcp` and of the discovery documents do not follow them (`OA-17`).
+//! All checks run in one function, the cheapest first, and without boxing, because every call passes through it. It
+//! never answers with a redirect, because clients of `/mcp` and of the discovery documents do not follow redirects
+//! (`OA-17`).
 
 mod answers;
 pub(crate) mod client_ip;
@@ -56,7 +57,7 @@ pub struct Guard {
     answers: Answers,
 }
 
-/// Log context of a request. It never includes the query, which may hold a key (`OA-123`).
+/// The request's context for the log. It never includes the query, which may hold a key (`OA-123`).
 fn log_context(request: &Request, id: CorrelationId, from: ClientIp) -> impl Fn() -> Fields + Send + Sync + use<> {
     let (method, uri) = (request.method().clone(), request.uri().clone());
     move || {
@@ -69,14 +70,14 @@ fn log_context(request: &Request, id: CorrelationId, from: ClientIp) -> impl Fn(
     }
 }
 
-/// The peer address of the connection: the carrier's address if another replica carried the request, else the socket's.
+/// The address at the other end: the one that the carrying replica found, or else the socket's.
 fn peer(request: &Request) -> IpAddr {
     let carried = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| *peer);
     let peer = carried.or_else(|| request.extensions().get().map(ConnectionPlace::peer));
     peer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |peer| peer.ip().to_canonical())
 }
 
-/// The response after a handler panicked, without internals (`OA-142`).
+/// The response after a handler panicked. It reveals no internals (`OA-142`).
 fn server_error() -> Response {
     let description = "The gateway failed at this request. The log has the reason under this request id.";
     EarlyRefusal::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", description).into_response()
@@ -99,7 +100,8 @@ impl Guard {
     }
 
     /// Handles a request with `handler`, or refuses it. The handler finds the [`CorrelationId`] and the [`ClientIp`] in
-    /// the request's extensions. Reads `ConnectInfo<SocketAddr>` or `ConnectionPlace` in them; without it, the client counts as loopback.
+    /// the request's extensions. Reads `ConnectInfo<SocketAddr>` or `ConnectionPlace` there; if both are missing, the
+    /// client counts as loopback.
     pub async fn answer<F>(&self, mut request: Request, handler: impl FnOnce(Request) -> F + Send) -> Response
     where
         F: Future<Output = Response> + Send,
@@ -113,7 +115,7 @@ impl Guard {
         let answer = pin!(async {
             let answer = match self.admit(&mut request, peer, from) {
                 Ok(permit) => {
-                    // pinned here and below, since passing a future by value copies it
+                    // pinned here and below, because passing a future by value copies it
                     let handler = pin!(handler(request));
                     let answer = panics::caught(handler, server_error).await;
                     if let Some(permit) = permit { forwarded::hold(permit, answer) } else { answer }
@@ -128,7 +130,7 @@ impl Guard {
         answer
     }
 
-    /// The client's address. The replica that carried a request has already found it: the peer here is the client.
+    /// The client's address. If another replica carried the request, it has already found the address.
     fn client(&self, peer: IpAddr, request: &Request) -> ClientIp {
         let is_carried = || request.extensions().get() == Some(&RequestPlace::Carried);
         if self.proxies.is_empty() || is_carried() {
@@ -137,7 +139,7 @@ impl Guard {
         ClientIp(client_ip::behind(peer, request.headers(), &self.proxies))
     }
 
-    /// Checks the request, counts it if a proxy forwards it, and bounds its body.
+    /// Checks the request, counts it if a proxy forwards it, and limits the size of its body.
     fn admit(
         &self,
         request: &mut Request,
@@ -167,8 +169,8 @@ impl Guard {
     }
 }
 
-/// Refuses, in JSON-RPC, a message whose announced length exceeds `max`. Pages and OAuth endpoints have their own
-/// limits and formats.
+/// Refuses a message whose announced length exceeds `max`, in JSON-RPC. Pages and OAuth endpoints have their own limits
+/// and formats.
 fn too_large(request: &Request, max: usize) -> EarlyRefusal {
     let message = format!("The request body is larger than the {max} bytes that this gateway accepts.");
     EarlyRefusal::json_rpc(StatusCode::PAYLOAD_TOO_LARGE, message, request.headers())

@@ -96,7 +96,7 @@ use crate::{
 
 /// Interval between polls for revocations by other processes.
 const POLL: Duration = Duration::from_millis(500);
-/// Time limit for the writes between two polls: a dead connection must not stop them for good.
+/// Time limit for the writes between two polls. A dead connection must not stop the writes for good.
 const NOTES_TIMEOUT: Duration = Duration::from_secs(15);
 /// Interval between purges of expired rows.
 const PURGE_EVERY: Duration = Duration::from_mins(10);
@@ -186,7 +186,7 @@ impl OAuth {
         &self.0.invitations
     }
 
-    /// Users who are disabled or deleted from now on, by any process; everything held for them ends.
+    /// Users who are disabled or deleted from now on, by any process. Everything that is held for them ends.
     pub fn gone_users(&self) -> broadcast::Receiver<UserId> {
         self.0.revocations.gone_users()
     }
@@ -200,19 +200,19 @@ impl OAuth {
         &self.0.authorization
     }
 
-    /// Replaces the existing backends and groups.
+    /// Replaces the names of existing backends and groups.
     pub fn replace_backends(&self, backends: Vec<BackendId>, groups: Groups) {
         self.settings().backends.replace(backends, groups);
         self.0.verifier.forget();
     }
 
-    /// Verifies a presented access token or API key; `from` counts toward the limits of wrong keys.
+    /// Verifies an access token or API key that a request presents. `from` counts toward the limits of wrong keys.
     pub async fn verify(&self, presented: &str, from: IpAddr) -> Result<Arc<VerifiedCredential>, KeyRefusal> {
         self.0.verifier.verify(presented, from).await
     }
 
-    /// A credential as last verified, unless it is known to have ended since. Nothing may be done for its caller: the
-    /// database may know more.
+    /// A credential as it was last verified; `None` if it is known to have ended since. Do nothing for its caller on
+    /// this basis, because the database may know more.
     pub fn remembered(&self, presented: &str) -> Option<Arc<VerifiedCredential>> {
         self.0.verifier.remembered(presented)
     }
@@ -229,8 +229,8 @@ impl OAuth {
         routes::router(self.0.endpoints.clone())
     }
 
-    /// Learns of revocations by other processes on the same database (`OA-131`), by their notices and every 500 ms,
-    /// writes usage times, and purges expired rows, until `cancel`. Run it on the app's task tracker.
+    /// Watches for revocations by other processes on the same database (`OA-131`), by their notices and every 500 ms;
+    /// also writes usage times and purges expired rows. Ends at `cancel`. Run it on the app's task tracker.
     pub async fn watch_revocations(&self, cancel: CancellationToken) {
         let watch = RevocationWatch::new(Arc::clone(&self.0.revocations), self.0.deps.storage.revocation_notices());
         // a purge takes a while, and the notes must not wait for it
@@ -256,7 +256,8 @@ impl OAuth {
         }
     }
 
-    /// Purges expired rows, every 10 minutes and at the start, so that rows that expired during a stop go first.
+    /// Purges expired rows, every 10 minutes and at the start, so that rows that expired while the gateway was stopped
+    /// go first.
     async fn keep_purged(&self, cancel: &CancellationToken) {
         let mut timer = tokio::time::interval(PURGE_EVERY);
         timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -267,7 +268,7 @@ impl OAuth {
         }
     }
 
-    /// One poll: applies new revocations and changed signing keys of any process, and writes usage times.
+    /// One poll: applies new revocations and changed signing keys from any process, and writes usage times.
     pub async fn sync(&self) -> Result<(), OAuthError> {
         self.write_notes().await?;
         self.0.revocations.read().await
@@ -278,8 +279,8 @@ impl OAuth {
         self.0.revocations.database_answers().await
     }
 
-    /// Writes the audit trail, usage times and counts, ends keys that are due, and reads the signing keys and other
-    /// processes' counts. The audit trail does not wait for the rest.
+    /// Writes the audit trail, usage times and counts, ends keys that are due, and reads the signing keys and the
+    /// counts of other processes. The audit trail does not wait for the rest.
     async fn write_notes(&self) -> Result<(), OAuthError> {
         self.0.deps.audit.write().await?;
         if self.0.signing.sync().await? {

@@ -49,7 +49,7 @@ pub struct LogSettings {
 /// Use of colours in lines of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colours {
-    /// For a terminal.
+    /// Colours are shown, since the log goes to a terminal.
     Shown,
     /// For a file or another program.
     Left,
@@ -58,7 +58,6 @@ pub enum Colours {
 /// Failure to set up logs or metrics.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// Invalid filter.
     #[error("the log filter is invalid: {0}")]
     Filter(#[from] ParseError),
     /// The log is gone.

@@ -1,5 +1,4 @@
-//! The way of a call, built in order: backends, gateway, crossing, client side. Knows nothing of listeners, users and
-//! pages.
+//! The call path, built in order: backends, gateway, crossing, frontend.
 
 use std::{collections::HashMap, path::Path, sync::Arc};
 
@@ -27,52 +26,51 @@ use crate::{
     telemetry::Telemetry,
 };
 
-/// The environment of every part: time, randomness, telemetry, events.
+/// What every part gets: time, randomness, telemetry, events.
 pub(super) struct World {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) random: Arc<dyn Random>,
     pub(super) telemetry: Telemetry,
     pub(super) events: Arc<EventHandler>,
     pub(super) inbox: Inbox,
-    /// Owner of all tasks.
+    /// Owns all background tasks.
     pub(super) tracker: TaskTracker,
-    /// Cancelled when the gateway is about to stop.
+    /// Cancelled when the gateway is about to stop, but still serves.
     pub(super) leaving: CancellationToken,
-    /// Ends all tasks.
+    /// Cancelling it ends all tasks.
     pub(super) cancel: CancellationToken,
-    /// Requests to what strangers name; `None` if certificates of the system cannot be read.
+    /// Fetches URLs that strangers name; `None` if the certificates of the system cannot be read.
     pub(super) fetcher: Option<Fetcher>,
 }
 
-/// Foundation of the parts.
+/// The base that the call path is built on.
 pub(super) struct CallPathDeps<'a> {
     pub(super) config: &'a Config,
-    /// Settings that may change.
+    /// Settings that change on reload.
     pub(super) live: &'a LiveSettings,
     pub(super) storage: &'a Storage,
-    /// Key of request states.
+    /// Key that seals request states.
     pub(super) state_key: SealingKey,
-    /// Records of the servers.
+    /// The stored knowledge about the servers.
     pub(super) known: &'a ServerRecords,
     /// Maximum number of client connections.
     pub(super) connections: usize,
-    /// Signer of who calls; `None` without an authorization server.
+    /// Signs assertions about the calling user; `None` without an authorization server.
     pub(super) signer: Option<IdentitySigner>,
-    /// Settings of the gateway.
     pub(super) gateway: GatewaySettings,
-    /// Access to servers that ask for something first.
+    /// Access to servers that require a login or secrets first.
     pub(super) access: ServerAccess,
-    /// Lists of earlier processes; `None` if none are kept.
+    /// Lists kept from earlier runs; `None` if none are kept.
     pub(super) list_store: Option<Arc<dyn ListStore>>,
-    /// The store of the owners of tasks; `None` if there is a single user.
+    /// Stores the owners of tasks; `None` if there is a single user.
     pub(super) task_owners: Option<Arc<dyn TaskOwnerStore>>,
-    /// What tells this gateway from the others on its database.
+    /// What differs between replicas on one database.
     pub(super) replica: ReplicaPart,
-    /// The only client, of a gateway that has no other.
+    /// The only client of a gateway over stdio; `None` if there may be several.
     pub(super) sole_client: Option<SoleClient>,
 }
 
-/// The parts between a client and a server.
+/// Everything between a client and a server.
 pub(super) struct CallPath {
     pub(super) supervisor: Arc<Supervisor>,
     pub(super) stacks: Arc<Stacks>,
@@ -84,7 +82,7 @@ pub(super) struct CallPath {
 // === impl World ===
 
 impl World {
-    /// The environment of a process; what strangers name is requested as `egress` says.
+    /// Creates the environment of this process. `egress` restricts requests to URLs that strangers name.
     pub(super) fn new(telemetry: Telemetry, egress: &EgressPolicy) -> Self {
         let fetcher = Fetcher::system(egress).inspect_err(|error| {
             tracing::warn!(%error, "documents that clients name cannot be read: install the certificates of authorities");
@@ -119,7 +117,7 @@ impl CallPath {
 // === impl CallPathDeps ===
 
 impl CallPathDeps<'_> {
-    /// Starts the backends, and builds what is in front of them.
+    /// Starts the backends, and builds everything in front of them.
     pub(super) fn build(self, world: &World) -> anyhow::Result<CallPath> {
         let supervisor = Arc::new(Supervisor::start(self.config.backends.clone(), self.backend_deps(world))?);
         world.events.set_eras(|| supervisor.eras());
@@ -185,7 +183,7 @@ impl CallPathDeps<'_> {
     }
 }
 
-/// The backends as the gateway is given them, with what is known of their servers.
+/// The backends in the form that the gateway takes, with stored server information.
 pub(super) fn configured_backends(
     specs: &[BackendSpec],
     (supervisor, stacks): (&Supervisor, &Stacks),
@@ -195,7 +193,8 @@ pub(super) fn configured_backends(
     supervisor.servers().into_iter().zip(specs).map(configured).collect()
 }
 
-/// The server of each endpoint. Those of an endpoint that was there `before` stay: they have state of its clients.
+/// The servers of each endpoint. If an endpoint existed `before`, its servers stay, because they hold the state of its
+/// clients.
 pub(super) fn routes(
     (stacks, gateway, crossing): (&Stacks, &Arc<Gateway>, &Crossing),
     before: Option<&Routes>,

@@ -1,5 +1,5 @@
-//! The documents by which authorization servers of servers know the gateway as their client (`UP-4`). They are the same
-//! for every name of a server, so they tell nothing of which servers there are.
+//! Client metadata documents, which tell authorization servers of MCP servers about the gateway as their client
+//! (`UP-4`). There is one for any name of a server, so they do not reveal which servers exist.
 
 use axum::{
     Json, Router,
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::{oauth::cors, upstream::Upstream};
 
-/// The documents.
+/// Route of the documents.
 pub(super) fn router(upstream: Upstream) -> Router {
     cors::open(Router::new().route("/oauth/client-metadata/{file}", get(document)).with_state(upstream))
 }

@@ -1,5 +1,5 @@
 //! Control file: address and token of the running gateway, for readers of its data folder. Written at the start,
-//! removed at the end. Knows nothing of the requests.
+//! removed at the end.
 
 use std::{
     fs, io,
@@ -15,21 +15,21 @@ use crate::{
     support::Secret,
 };
 
-/// The address and the credential of the running gateway on this machine.
+/// Address and token of the running gateway, for commands on this machine.
 #[derive(Debug, Clone)]
 pub struct ControlFile {
-    /// The address as a URL, without a slash at the end.
+    /// The address as a URL, without a trailing slash.
     pub url: String,
-    /// The `Host` header that it answers to: that of its public URL (OA-138).
+    /// The `Host` header that it accepts: the host of its public URL (OA-138).
     pub host: String,
-    /// The socket of this machine, of a gateway with TLS.
+    /// Path of the local socket; `None` without TLS.
     pub socket: Option<PathBuf>,
-    /// The bearer token of `/api/status`; new at each start.
+    /// Bearer token for `/api/status`, new at each start.
     pub token: Secret,
 }
 
 impl ControlFile {
-    /// The control data of a gateway that listens on `bound`; on every address, the loopback one is used.
+    /// For a gateway that listens on `bound`. If that is every address, commands use loopback.
     pub fn new(bound: SocketAddr, public_url: &PublicUrl, token: Secret) -> Self {
         let mut address = bound;
         if bound.ip().is_unspecified() {
@@ -39,13 +39,13 @@ impl ControlFile {
         Self { url: format!("http://{address}"), host, socket: None, token }
     }
 
-    /// The same of a gateway with TLS, which has a socket for this machine.
+    /// For a gateway with TLS, which has a local socket.
     #[must_use]
     pub fn with_socket(self, socket: PathBuf) -> Self {
         Self { url: self.url.replacen("http:", "https:", 1), socket: Some(socket), ..self }
     }
 
-    /// Writes it into the data folder, readable by this user alone, in one step.
+    /// Writes the file into the data folder, atomically, readable only by this user.
     pub fn write(&self, data_dir: &Path) -> io::Result<()> {
         let path = files::control(data_dir);
         let fresh = path.with_extension("json.new");
@@ -63,7 +63,7 @@ impl ControlFile {
         fs::rename(&fresh, &path)
     }
 
-    /// Reads it; `None` if no gateway has written it, or in a form that cannot be read.
+    /// Reads the file; `None` if there is none, or it cannot be parsed.
     pub fn read(data_dir: &Path) -> io::Result<Option<Self>> {
         let text = match fs::read_to_string(files::control(data_dir)) {
             Ok(text) => text,
@@ -80,7 +80,7 @@ impl ControlFile {
         ))
     }
 
-    /// Removes it, at the end of the gateway; that of another gateway, which has started meanwhile, stays.
+    /// Removes the file when the gateway ends, unless another gateway has written its own in the meantime.
     pub fn remove(&self, data_dir: &Path) {
         let own = |there: &Self| there.token.expose() == self.token.expose();
         if Self::read(data_dir).ok().flatten().as_ref().is_some_and(own) {

@@ -1,5 +1,5 @@
-//! The lock of the data folder: one gateway at a time uses it. Held by the process, so that the kernel frees it however
-//! the process ends. Commands that read or administer do not take it.
+//! Lock of the data folder, so that one gateway at a time uses it. The process holds it, so the kernel frees it even if
+//! the process is killed. Commands that read or administer do not take it.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -12,7 +12,7 @@ use std::{
 use super::own_files;
 use crate::config::files;
 
-/// Interval between attempts while commands look at the lock, and their number. A look takes microseconds.
+/// Interval between attempts while commands test the lock, and the number of attempts. A test takes microseconds.
 const LOOK_TIME: Duration = Duration::from_millis(1);
 const ATTEMPTS: usize = 1000;
 
@@ -22,15 +22,14 @@ pub struct DataLock {
     file: File,
 }
 
-/// A data folder that cannot be locked.
+/// Why a data folder cannot be locked.
 #[derive(Debug, thiserror::Error)]
 pub enum DataLockError {
-    /// Another gateway has it.
+    /// Another gateway holds the lock.
     #[error("another gateway uses the data folder {}{}", .folder.display(), holder(.process.as_deref()))]
     InUse {
-        /// The folder.
         folder: PathBuf,
-        /// The number of its process, if it is known.
+        /// Process id of that gateway, if known.
         process: Option<String>,
     },
     /// The lock file cannot be used.
@@ -38,17 +37,17 @@ pub enum DataLockError {
     Unusable(PathBuf, #[source] io::Error),
 }
 
-/// Longest process number in a lock file, in bytes.
+/// Maximum length of a process id in a lock file, in bytes.
 const MAX_NUMBER: u64 = 20;
 
 // === impl DataLock ===
 
 impl DataLock {
-    /// Locks a folder.
+    /// Locks a data folder.
     ///
     /// # Errors
     ///
-    /// [`DataLockError`].
+    /// If another gateway holds the lock, or the lock file cannot be used.
     pub fn take(folder: &Path) -> Result<Self, DataLockError> {
         let path = files::lock(folder);
         let unusable = |error| DataLockError::Unusable(path.clone(), error);
@@ -61,14 +60,15 @@ impl DataLock {
             let process = number(&mut file);
             return Err(DataLockError::InUse { folder: folder.to_owned(), process });
         }
-        // for the message of another gateway alone
+        // only for the error message of another gateway
         file.set_len(0).and_then(|()| write!(file, "{}", process::id())).map_err(unusable)?;
         Ok(Self { file })
     }
 }
 
 impl DataLock {
-    /// The process of the gateway that has the lock of a folder; `None` if none has it, or if the lock is not a file of this user.
+    /// Process id of the gateway that holds the lock of a folder; `None` if no gateway does, or the lock file belongs
+    /// to another user.
     pub(super) fn holder(folder: &Path) -> Option<u32> {
         let mut file = own_files::open(&files::lock(folder)).ok()?;
         #[cfg(unix)]
@@ -85,7 +85,7 @@ impl DataLock {
         }
     }
 
-    /// True if any gateway has the lock of a folder.
+    /// True if a gateway holds the lock of a folder.
     pub(super) fn is_held(folder: &Path) -> bool {
         let Ok(file) = own_files::open(&files::lock(folder)) else { return false };
         match file.try_lock_shared() {
@@ -94,7 +94,7 @@ impl DataLock {
         }
     }
 
-    /// Calls `act` if no gateway has the folder. One that starts meanwhile waits for the end of it.
+    /// Calls `act` if no gateway holds the lock. A gateway that starts in the meantime waits.
     pub(super) fn while_free(folder: &Path, act: impl FnOnce()) {
         match own_files::open(&files::lock(folder)) {
             Ok(file) if file.try_lock_shared().is_ok() => {
@@ -109,12 +109,13 @@ impl DataLock {
 
 impl Drop for DataLock {
     fn drop(&mut self) {
-        // closing alone does not free it while a process that is being started still has its copy of the file
+        // unlock, because a process being started may still have a copy of the open file
         let _ = self.file.unlock();
     }
 }
 
-/// Locks a file; `false` if a gateway has it. Commands that look at the lock share it for a moment, and are waited for.
+/// Locks a file; `false` if a gateway holds the lock. Waits for commands that test the lock, which share it for a
+/// moment.
 fn lock(file: &File) -> io::Result<bool> {
     for _ in 0..ATTEMPTS {
         match file.try_lock() {
@@ -123,7 +124,7 @@ fn lock(file: &File) -> io::Result<bool> {
             Err(TryLockError::Error(error)) => return Err(error),
         }
         match file.try_lock_shared() {
-            // nobody has it for itself
+            // no gateway holds it
             Ok(()) => file.unlock()?,
             Err(TryLockError::WouldBlock) => return Ok(false),
             Err(TryLockError::Error(error)) => return Err(error),
@@ -133,7 +134,7 @@ fn lock(file: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// The process number in a lock file.
+/// Process id in a lock file.
 fn number(file: &mut File) -> Option<String> {
     let mut text = String::new();
     file.take(MAX_NUMBER).read_to_string(&mut text).ok()?;

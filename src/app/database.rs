@@ -1,11 +1,11 @@
-//! The database of the configuration. Knows nothing of what is stored.
+//! Opening of the configured database.
 
 use crate::{
     config::{Config, DatabasePlace},
     storage::{ClaimKind, DatabaseClaim, Storage, StorageError},
 };
 
-/// Opens the database at this place.
+/// Opens the database at `place`.
 pub async fn open(place: &DatabasePlace) -> Result<Storage, StorageError> {
     match place {
         DatabasePlace::File(path) => Storage::open(path).await,
@@ -13,8 +13,8 @@ pub async fn open(place: &DatabasePlace) -> Result<Storage, StorageError> {
     }
 }
 
-/// True if a gateway has been started on the database at this place. Creates nothing, and runs no migration; what cannot be looked
-/// at counts as filled, since opening it says why.
+/// True if a gateway has used the database at `place` before. Creates nothing and runs no migration. If the database
+/// cannot be reached, returns true: opening it gives the reason.
 pub async fn is_filled(place: &DatabasePlace) -> bool {
     match place {
         DatabasePlace::File(path) => path.exists(),
@@ -29,7 +29,7 @@ pub async fn is_filled(place: &DatabasePlace) -> bool {
     }
 }
 
-/// Claims the database for this gateway, which shares it with others only as a replica.
+/// Reserves the database for this gateway. With `[replica]`, other replicas may share it.
 pub async fn claim(storage: &Storage, config: &Config) -> anyhow::Result<DatabaseClaim> {
     let kind = if config.replica.is_some() { ClaimKind::WithReplicas } else { ClaimKind::Alone };
     let place = &config.database;

@@ -1,4 +1,4 @@
-//! Lifecycle events of all parts, and the actions on them. Knows nothing of their causes.
+//! Lifecycle events from all parts, and what follows from them.
 
 use std::sync::Arc;
 
@@ -14,37 +14,36 @@ use crate::{
     storage::Storage,
 };
 
-/// Maximum number of lost sessions that wait for their end.
+/// Maximum number of sessions that wait to be ended.
 const MAX_LOST: usize = 1_024;
-/// Maximum number of servers that wait to be asked for their lists.
+/// Maximum number of servers that wait for their lists to be fetched.
 const MAX_MOVED: usize = 1_024;
 
-/// Handler of the events of servers.
+/// Receives events about servers.
 pub(super) struct EventHandler {
     known: watch::Sender<ServerRecords>,
     lost: mpsc::Sender<SessionId>,
     moved: mpsc::Sender<BackendId>,
 }
 
-/// Events that are handled later.
+/// Events to be handled by tasks.
 pub(super) struct Inbox {
-    /// Records of the servers; only the latest state counts.
+    /// State of the servers to store; only the latest counts.
     pub(super) known: watch::Receiver<ServerRecords>,
     pub(super) pending: PendingEvents,
 }
 
-/// Events that wait for parts in front of the servers.
+/// Events whose handling needs parts in front of the backends.
 pub(super) struct PendingEvents {
-    /// The client sessions to end, since their state at a server is lost (`on_loss = "end"`).
+    /// Client sessions to end, because their state at a server is lost (`on_loss = "end"`).
     lost: mpsc::Receiver<SessionId>,
-    /// The servers that start at this replica now.
+    /// Servers that now run at this replica.
     moved: mpsc::Receiver<BackendId>,
 }
 
 // === impl EventHandler ===
 
 impl EventHandler {
-    /// Creates a handler without events.
     pub(super) fn new() -> (Arc<Self>, Inbox) {
         let (known, changes) = watch::channel(ServerRecords::default());
         let (lost, lost_sessions) = mpsc::channel(MAX_LOST);
@@ -53,15 +52,15 @@ impl EventHandler {
         (Arc::new(Self { known, lost, moved }), Inbox { known: changes, pending })
     }
 
-    /// The observer for the parts around servers.
+    /// The observer to hand to backends and the gateway.
     pub(super) fn observer(self: &Arc<Self>) -> Observer {
         let events = Arc::clone(self);
         Observer::new(move |event| events.act(event))
     }
 
-    /// Starts with the eras that the backends know; later ones come as events.
+    /// Sets the eras that the backends know at the start; later ones arrive as events.
     pub(super) fn set_eras(&self, eras: impl FnOnce() -> Vec<KnownEra>) {
-        // no event can come in between
+        // under the lock, so that no event is lost
         self.known.send_modify(|known| known.eras = eras());
     }
 
@@ -88,7 +87,7 @@ impl EventHandler {
 // === impl PendingEvents ===
 
 impl PendingEvents {
-    /// Handles the events as they come.
+    /// Handles events as they arrive.
     pub(super) async fn handle(mut self, gateway: Arc<Gateway>, frontend: Frontend) {
         loop {
             tokio::select! {
@@ -100,7 +99,7 @@ impl PendingEvents {
     }
 }
 
-/// Ends what is held for users who are disabled or deleted, by whichever process, until the sender is gone.
+/// Ends everything held for users who are disabled or deleted, by this process or another, until the sender is dropped.
 pub(super) async fn end_gone_users(
     mut gone: broadcast::Receiver<UserId>,
     (supervisor, gateway): (Arc<Supervisor>, Arc<Gateway>),
@@ -119,14 +118,14 @@ pub(super) async fn end_gone_users(
         frontend.end_user(&user).await;
         supervisor.user_gone(&user);
         gateway.user_gone(&user);
-        // what was under way when the user left
+        // rows of requests that were in progress when the user left
         if let Err(error) = storage.users().delete_rest(&user).await {
             tracing::warn!(%error, %user, "rows that were added for a user who left could not be deleted");
         }
     }
 }
 
-/// The observer for the client side: drops what the parts hold for a requester that has ended.
+/// The observer for the frontend: drops what other parts hold for a client that has left.
 pub(super) fn requester_observer(supervisor: &Arc<Supervisor>, gateway: &Arc<Gateway>) -> RequesterObserver {
     let (supervisor, gateway) = (Arc::clone(supervisor), Arc::clone(gateway));
     RequesterObserver::new(move |requester| {

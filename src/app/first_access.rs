@@ -1,30 +1,30 @@
-//! The first access to a new gateway: a key on a terminal, which a person sees; elsewhere an invitation, since a log keeps what is
-//! printed. Knows nothing of output.
+//! First access to a new gateway: on a terminal, an API key is shown. Otherwise the output may be kept in a log, so it
+//! is an invitation.
 
 use super::App;
 use crate::{oauth::OAuthError, support::Secret};
 
-/// The first access to a gateway.
+/// Credential for the first access.
 #[derive(Debug, Clone)]
 pub enum FirstAccess {
-    /// A key of the owner.
+    /// An API key of the owner.
     Key(Secret),
-    /// The address at which the owner gets a key, once; its path alone, if the configuration does not say where the gateway is.
+    /// The address where the owner gets a key, once. Only its path, if no public URL is configured.
     Invitation(Secret),
 }
 
-/// Form of the first access.
+/// Kind of first access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstAccessForm {
-    /// A key.
+    /// An API key that is shown once.
     Key,
-    /// An invitation.
+    /// An invitation to get a key.
     Invitation,
 }
 
 impl App {
-    /// Makes the first access, if there never was a key; it is returned once, and has to be shown. Of an invitation that waits
-    /// there is no second.
+    /// Creates the first access if there was never a key. The result must be shown: it is returned only once. While an
+    /// invitation is open, there is no second one.
     pub async fn first_access(&self, form: FirstAccessForm) -> Result<Option<FirstAccess>, OAuthError> {
         let oauth = &self.parts.oauth;
         Ok(match form {

@@ -1,5 +1,4 @@
-//! The HTTP service of a gateway: the guard, then the gate and the MCP endpoints, or the other routes. Knows nothing of
-//! the handlers.
+//! The HTTP service of a gateway: the guard, then either the gate and the MCP endpoints, or other routes.
 
 use std::{
     convert::Infallible,
@@ -26,36 +25,36 @@ use crate::{
     wire::headers::SESSION_ID,
 };
 
-/// The service of a gateway. Cheap to clone.
+/// HTTP service of a gateway. Cheap to clone.
 #[derive(Clone)]
 pub struct HttpService(Arc<ServiceRoutes>);
 
 struct ServiceRoutes {
     guard: Guard,
     gate: Gate,
-    /// The MCP endpoints, behind the gate: a POST by Streamable HTTP passes no router.
+    /// MCP endpoints behind the gate: a POST of Streamable HTTP bypasses the router.
     streamable: StreamableHttp,
     endpoints: Router,
     frontend: Frontend,
-    /// All other routes.
+    /// Routes outside of the gate.
     others: Router,
-    /// The other replicas, if this is one of several.
+    /// `None` unless this gateway is one of several replicas.
     replicas: Option<Replicas>,
 }
 
 // === impl HttpService ===
 
 impl HttpService {
-    /// The guard around the gate with the MCP endpoints, and around all other routes.
+    /// Puts the guard around the gate with the MCP endpoints, and around all other routes.
     pub(super) fn new(
         (guard, gate): (Guard, Gate),
         frontend: Frontend,
         others: Router,
         replicas: Option<Replicas>,
     ) -> Self {
-        // axum's own limit of 2 MB is lifted: the guard has one
+        // turn off axum's limit of 2 MB: the guard has its own
         let others = others.layer(DefaultBodyLimit::disable());
-        // once and not for each request: prepares the routes of a router without state
+        // prepares the routes once, instead of for each request
         let (endpoints, others) = (frontend.router().with_state(()), others.with_state(()));
         let streamable = frontend.streamable();
         Self(Arc::new(ServiceRoutes { guard, gate, streamable, endpoints, frontend, others, replicas }))
@@ -99,7 +98,7 @@ impl ServiceRoutes {
                 }
                 match &self.replicas {
                     None => self.protected(request).await,
-                    // boxed, so that the future of a sole gateway does not have to hold it
+                    // boxed, so that the future of a gateway without replicas does not include it
                     Some(replicas) => Box::pin(replicas.answer(request, |request| self.protected(request))).await,
                 }
             })
@@ -120,7 +119,7 @@ impl ServiceRoutes {
     }
 }
 
-/// True for a request to `/` that only a client of `/mcp` sends: the start page is only read.
+/// True for a request to `/` that only a client of `/mcp` would send: the start page is only read.
 fn means_mcp(request: &Request) -> bool {
     let headers = request.headers();
     let is_message = || match *request.method() {
@@ -131,7 +130,7 @@ fn means_mcp(request: &Request) -> bool {
     request.uri().path() == "/" && is_message()
 }
 
-/// The same URI with another path.
+/// Replaces the path of a URI; `None` if `path` is invalid.
 fn with_path(uri: &Uri, path: &str) -> Option<Uri> {
     let query = uri.query().map_or_else(String::new, |query| format!("?{query}"));
     let mut parts = uri.clone().into_parts();

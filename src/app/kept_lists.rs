@@ -1,5 +1,5 @@
-//! Lists of servers in the store, for the next start (`translation` 6.7): plain where all users are shown the same, else sealed
-//! under the key of their user.
+//! Lists of servers, stored for the next start (`translation` 6.7). A list that all users share is stored as it is; a
+//! user's own list is sealed under that user's key.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -18,16 +18,16 @@ use crate::{
     vault::{Vault, VaultError, VaultOwner, VaultPlace},
 };
 
-/// Maximum wait for the store: a client waits for its list.
+/// Maximum wait for the store: a client may be waiting for its list.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(2);
-/// The most bytes of lists of one server that wait to be written, and the most lists of all servers. Others are not kept.
+/// Maximum size of one server's lists that wait to be written, in bytes, and maximum number of waiting lists of all
+/// servers. More are not kept.
 const MAX_WAITING_BYTES: usize = 8 << 20;
 const MAX_WAITING: usize = 1_024;
 
-/// The kept lists.
 pub(super) struct KeptLists {
     storage: Storage,
-    /// Seals the lists of users; `None` if there is a single user, to whom the store belongs.
+    /// Seals users' lists; `None` if the store belongs to a single user.
     vault: Option<Vault>,
     clock: Arc<dyn Clock>,
     waiting: Mutex<WaitingLists>,
@@ -40,19 +40,19 @@ type WaitingLists = HashMap<ListPlace, KeptList>;
 // === impl KeptLists ===
 
 impl KeptLists {
-    /// The lists in this store.
+    /// Lists in this store; users' lists are sealed if there is a `vault`.
     pub(super) fn new(storage: Storage, vault: Option<Vault>, clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self { storage, vault, clock, waiting: Mutex::default(), news: Notify::new() })
     }
 
-    /// The lists in this store; those of users are sealed under their keys.
+    /// Lists in this store; users' lists are sealed under the users' keys.
     pub(super) fn sealed(storage: &Storage, master: &SealingKey, world: &World) -> Arc<Self> {
         let (clock, random) = (Arc::clone(&world.clock), Arc::clone(&world.random));
         let vault = Vault::new(storage.clone(), master.clone(), Arc::clone(&clock), random);
         Self::new(storage.clone(), Some(vault), clock)
     }
 
-    /// Writes what is to be kept until `end`, and then the rest.
+    /// Writes lists until `end`, then writes the rest.
     pub(super) async fn run(self: Arc<Self>, end: CancellationToken) {
         while end.run_until_cancelled(self.news.notified()).await.is_some() {
             self.write().await;
@@ -85,7 +85,7 @@ impl KeptLists {
         Ok(self.storage.server_lists().write(&lists, self.clock.now()).await?)
     }
 
-    /// False for a list of a user who was deleted in the meantime.
+    /// False if the list belongs to a user who was deleted in the meantime.
     async fn is_there(&self, place: &ListPlace) -> Result<bool, VaultError> {
         match (&self.vault, &place.user) {
             (Some(_), Some(user)) => Ok(self.storage.users().created(user).await?.is_some()),
@@ -112,7 +112,7 @@ impl KeptLists {
         Ok(Some(Payload::new(revision, text.into())))
     }
 
-    /// The vault, and the place of the list in it.
+    /// The vault and the list's place in it; `None` if the list is not sealed.
     fn sealed_in<'a>(&self, place: &'a ListPlace) -> Option<(&Vault, SealedIn<'a>)> {
         let (vault, user) = (self.vault.as_ref()?, place.user.as_ref()?);
         let field = format!("{} {}", place.method, place.section.to_base64url());
@@ -120,7 +120,7 @@ impl KeptLists {
     }
 }
 
-/// The place of a sealed list.
+/// Place of a sealed list in the vault.
 struct SealedIn<'a> {
     owner: VaultOwner<'a>,
     backend: &'a BackendId,

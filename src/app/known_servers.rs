@@ -1,6 +1,5 @@
-//! Records of the servers in the store, for the next start: their eras, so that they are not detected again, and their
-//! server information, so that clients need not wait for a slow server (`translation` 6.7). Knows nothing of their
-//! meaning.
+//! What is stored about servers for the next start: their eras, so that these need not be detected again, and their
+//! information, so that clients need not wait for slow servers (`translation` 6.7).
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -15,38 +14,38 @@ use crate::{
     support::Digest,
 };
 
-/// Maximum size of stored server information, in bytes.
+/// Maximum size of one server's stored information, in bytes.
 const MAX_DESCRIPTION: usize = 1 << 20;
 
-/// The records of all servers.
+/// What is known about all servers.
 #[derive(Clone, Default)]
 pub(super) struct ServerRecords {
-    /// Their eras.
+    /// The eras of servers, as detected earlier.
     pub(super) eras: Vec<KnownEra>,
-    /// The last server information of each: its answer to `server/discover`.
+    /// Last server information of each backend, in the form of a `DiscoverResult`.
     pub(super) descriptions: HashMap<BackendId, Payload>,
 }
 
-/// Stores the records of the servers.
+/// Writes changes to the store.
 pub(super) struct KnownServers {
     storage: Storage,
     supervisor: Arc<Supervisor>,
     news: watch::Receiver<ServerRecords>,
-    /// The rows in the store.
+    /// What the store already contains.
     stored: ServerRecords,
 }
 
 // === impl ServerRecords ===
 
 impl ServerRecords {
-    /// Stores the era of a server.
+    /// Replaces the era of one server.
     pub(super) fn set_era(&mut self, era: KnownEra) {
         self.eras.retain(|known| known.server != era.server);
         self.eras.push(era);
     }
 
-    /// Loads the rows of unchanged backends, and deletes those of others. If they cannot be read, there are none, and
-    /// the servers are asked again.
+    /// Loads the rows of configured backends, and deletes rows of others. If the store cannot be read, the result is
+    /// empty, and servers are asked again.
     pub(super) async fn load(storage: &Storage, specs: &[BackendSpec]) -> Self {
         let eras = storage.backend_eras().list().await.unwrap_or_else(|error| {
             tracing::warn!(%error, "the eras of servers cannot be read; they are detected again");
@@ -83,7 +82,7 @@ fn servers(specs: &[BackendSpec]) -> HashMap<BackendId, Digest> {
 // === impl KnownServers ===
 
 impl KnownServers {
-    /// Creates the writer for these backends; the store has these eras.
+    /// Creates the writer; the store already contains `eras`.
     pub(super) fn new(
         storage: Storage,
         supervisor: Arc<Supervisor>,
@@ -94,7 +93,7 @@ impl KnownServers {
         Self { storage, supervisor, news, stored }
     }
 
-    /// Stores every change until `end`, including those before it. A failed write is repeated with the next change.
+    /// Stores every change until `end`, including earlier ones. A failed write is repeated with the next change.
     pub(super) async fn run(mut self, end: CancellationToken) {
         let mut is_over = false;
         loop {

@@ -1,4 +1,5 @@
-//! A socket in the data folder, for commands on this machine: with TLS they would have to trust a certificate that is for another name.
+//! A socket in the data folder, for commands on this machine. If they used the HTTP endpoint over TLS, they would have
+//! to trust a certificate made for another name.
 
 use std::{
     fs, io,
@@ -8,19 +9,19 @@ use std::{
 
 use tokio::net::UnixListener;
 
-/// Bytes of a path that fit into the address of a socket on every system.
+/// Maximum length of a path in a socket's address that works on every system, in bytes.
 const LONGEST_PATH: usize = 100;
 
-/// The socket; its file is removed on drop.
+/// The socket. Dropping it removes its file.
 #[derive(Debug)]
 pub(super) struct LocalSocket {
     path: PathBuf,
 }
 
 impl LocalSocket {
-    /// Listens at `path`, for this user alone. What is there of a gateway before is replaced.
+    /// Listens at `path`, for this user only. Replaces the file of an earlier gateway.
     pub(super) fn listen(path: &Path) -> io::Result<(Self, UnixListener)> {
-        // nobody else can connect before it has its permissions
+        // in a private folder, so that no other user can connect before the permissions are set
         let folder = path.with_extension("new");
         let _ = fs::remove_dir_all(&folder);
         fs::DirBuilder::new().mode(0o700).create(&folder)?;
@@ -45,7 +46,8 @@ pub fn connect(path: &Path) -> io::Result<net::UnixStream> {
     at_short_path(path, |path| net::UnixStream::connect(path))
 }
 
-/// Calls `open` with a path that an address has room for: of a long one, the folder is named by its descriptor.
+/// Calls `open` with a path short enough for a socket's address. For a long path, it goes through the folder's file
+/// descriptor.
 fn at_short_path<T>(path: &Path, open: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     if path.as_os_str().len() <= LONGEST_PATH {
         return open(path);

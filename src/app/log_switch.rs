@@ -1,4 +1,4 @@
-//! The log of a running gateway: as its configuration says, or for a while as the operator does. Knows nothing of who that is.
+//! Log filter of a running gateway: the configured one, or another one that an operator sets for a while.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::telemetry::{LogSettings, Telemetry, TelemetryError};
 
-/// The switch. Clones share it.
+/// Shared by all clones.
 #[derive(Clone)]
 pub(super) struct LogSwitch(Arc<Mutex<SwitchState>>);
 
@@ -17,33 +17,34 @@ struct SwitchState {
     raised: Option<RaisedFilter>,
 }
 
-/// A filter in place of the configured one.
+/// A filter that replaces the configured one for a while.
 struct RaisedFilter {
     filter: String,
-    /// Cancelled when another one takes its place, or the configured one.
+    /// Cancelled when the filter is replaced or ends.
     over: CancellationToken,
 }
 
 // === impl LogSwitch ===
 
 impl LogSwitch {
-    /// The log as it is configured.
+    /// Starts with the configured log settings.
     pub(super) fn new(telemetry: Telemetry, configured: LogSettings) -> Self {
         Self(Arc::new(Mutex::new(SwitchState { telemetry, configured, raised: None })))
     }
 
-    /// The configuration says something else now. What the operator said stays until its time is over.
+    /// Applies changed settings. A filter set by the operator stays until its time is over.
     pub(super) fn configure(&self, settings: LogSettings) -> Result<(), TelemetryError> {
         let mut state = self.0.lock();
         state.configured = settings;
         state.apply()
     }
 
-    /// Takes another filter, until [`LogSwitch::end`] with the token that this returns, or until that is cancelled.
+    /// Sets another filter, until the next call of this method or of [`LogSwitch::end`], which also cancels the
+    /// returned token.
     ///
     /// # Errors
     ///
-    /// If it is no filter; then nothing has changed.
+    /// If the filter is invalid; the old one stays.
     pub(super) fn raise(&self, filter: &str) -> Result<CancellationToken, TelemetryError> {
         let mut state = self.0.lock();
         let over = CancellationToken::new();
@@ -58,7 +59,7 @@ impl LogSwitch {
         Ok(over)
     }
 
-    /// Returns to the configured filter; false if that is in force.
+    /// Returns to the configured filter; false if that was in use already.
     pub(super) fn end(&self) -> Result<bool, TelemetryError> {
         let mut state = self.0.lock();
         let Some(raised) = state.raised.take() else { return Ok(false) };

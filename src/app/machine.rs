@@ -1,4 +1,4 @@
-//! Endpoints for machines: health, readiness, metrics and status. Decides about access to them.
+//! Endpoints for machines: health, readiness, metrics and status, with their access control.
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ use crate::{
     web::StatusSource,
 };
 
-/// The state of the endpoints.
+/// The state that the endpoints for machines need.
 #[derive(Clone)]
 pub(super) struct Machine {
     pub(super) supervisor: Arc<Supervisor>,
@@ -41,20 +41,20 @@ pub(super) struct Machine {
     pub(super) budget: MemoryBudget,
     pub(super) gate: Gate,
     pub(super) oauth: OAuth,
-    /// The other replicas, if this is one of several.
+    /// `None` unless this gateway is one of several replicas.
     pub(super) replicas: Option<Replicas>,
     pub(super) public_url: Url,
-    /// The time of the start.
+    /// The time when the gateway started.
     pub(super) since: Timestamp,
-    /// Cancelled when the gateway is about to stop.
+    /// Cancelled when the gateway is about to stop, but still serves.
     pub(super) leaving: CancellationToken,
-    /// Open once the backends of the start have been listed, or failed.
+    /// Opens once the lists of every configured backend were fetched, or the backend failed.
     pub(super) started: Latch,
-    /// Digest of the token in the control file, which opens everything to readers of the data folder.
+    /// Digest of the token in the control file. Anyone who can read the data folder may use these endpoints.
     pub(super) control: Digest,
 }
 
-/// Routes without their gate, and the access that bypasses it.
+/// Access to routes without passing their gate.
 #[derive(Clone)]
 struct SideDoor {
     open: Router,
@@ -72,7 +72,7 @@ impl Machine {
         self.started.is_open()
     }
 
-    /// The reason for which the gateway should get no requests at the moment.
+    /// Why the gateway should get no requests now; `None` if it is ready.
     async fn unready(&self) -> Option<Cow<'static, str>> {
         if self.leaving.is_cancelled() {
             return Some("stopping".into());
@@ -96,8 +96,8 @@ impl Machine {
     }
 }
 
-/// `/healthz` and `/readyz` for everybody; `/api/status` and `/metrics` for administrators and for the holder of the
-/// control token, `/metrics` also for a scraper on this machine.
+/// `/healthz` and `/readyz` are open to everyone. `/api/status` and `/metrics` need an administrator or the control
+/// token. A scraper on this machine may read `/metrics` without either.
 pub(super) fn router(machine: Machine) -> Router {
     let closed = Router::new().route("/api/status", get(status)).route("/metrics", get(render));
     let closed = closed.with_state(machine.clone());
@@ -110,9 +110,10 @@ pub(super) fn router(machine: Machine) -> Router {
         .merge(gated.route_layer(from_fn_with_state(door, side_door)))
 }
 
-/// Ready once every backend has started and been listed, or failed: a failed backend does not take the others out of
-/// service, and neither does one that starts later, after a reload or since this replica became the home. Not ready while the
-/// database does not answer, while a replica has no lease or a wrong clock, and from the signal to stop on.
+/// Ready once the lists of every backend were fetched, or the backend failed: a failed backend does not take the others
+/// out of service. A backend that starts later, after a reload or because this replica became the home, does not affect
+/// readiness. Not ready while the database does not answer, while a replica has no lease or a wrong clock, and once the
+/// stop signal has arrived.
 async fn readiness(State(machine): State<Machine>) -> Response {
     match machine.unready().await {
         None => "ready\n".into_response(),
@@ -133,7 +134,7 @@ async fn status(State(machine): State<Machine>) -> impl IntoResponse {
     ([(header::CACHE_CONTROL, "no-store")], Json(status))
 }
 
-/// Adds the names of keys to the sessions of users that are keys.
+/// Fills in the name of the API key, for sessions whose user is a key.
 async fn name_keys(sessions: &mut [SessionStatus], oauth: &OAuth) {
     let mut unnamed: Vec<(UserId, &mut SessionStatus)> =
         sessions.iter_mut().map(|session| (UserId::new(session.user.as_str()), session)).collect();
@@ -148,7 +149,7 @@ async fn name_keys(sessions: &mut [SessionStatus], oauth: &OAuth) {
     }
 }
 
-/// Use by the programs of each backend, as far as the system shows it.
+/// Resources used by the programs of each backend, as far as the system shows them.
 async fn used_by_programs(programs: Vec<(BackendId, Vec<u32>)>) -> Vec<(BackendId, ProcessUse)> {
     let read = move || {
         let table = ProcessTable::read()?;
@@ -175,9 +176,9 @@ async fn side_door(State(door): State<SideDoor>, request: Request, next: Next) -
     }
 }
 
-/// True for a request that a process on this machine sends itself (`OA-138`). A proxy on this machine adds one of these
-/// headers, or passes on the name by which strangers know the gateway; nginx, which may send its own address instead,
-/// speaks HTTP/1.0 unless it is told otherwise.
+/// True for a request that comes directly from a process on this machine (`OA-138`), not through a proxy here. A proxy
+/// adds one of these headers, or keeps the public host name. nginx may send its own address instead, but uses HTTP/1.0
+/// unless configured otherwise.
 fn is_local(request: &Request, public_url: &Url) -> bool {
     const FORWARDED: [&str; 5] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
     let from = request.extensions().get::<ClientIp>();
@@ -187,14 +188,14 @@ fn is_local(request: &Request, public_url: &Url) -> bool {
         && host(request).is_some_and(|host| is_unknown_to_strangers(&host, public_url))
 }
 
-/// The host that the request names. An absolute target overrides the header (RFC 9112 3.2.2).
+/// Host of the request. An absolute target overrides the header (RFC 9112 3.2.2).
 fn host(request: &Request) -> Option<Host> {
     let header = || request.headers().get(header::HOST)?.to_str().ok()?.parse().ok();
     let authority: Authority = request.uri().authority().cloned().or_else(header)?;
     Host::parse(authority.host()).ok()
 }
 
-/// True for a loopback host, and for an address by which clients do not reach the gateway.
+/// True for a loopback host, and for an IP address that is not in the public URL.
 fn is_unknown_to_strangers(host: &Host, public_url: &Url) -> bool {
     let is_public = public_url.host().is_some_and(|public| public.to_owned() == *host);
     match host {

@@ -1,11 +1,11 @@
-//! The memory that this process may use: that of the machine, or less where a control group says so.
+//! The memory that this process may use: that of the machine, or less in a control group with a limit.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// Assumed where the system does not say, in bytes.
+/// Assumed if the system gives no figure, in bytes.
 const UNKNOWN: usize = 2 << 30;
 
 /// The memory that this process may use, in bytes.
@@ -20,14 +20,14 @@ fn within(root: &Path) -> usize {
     own.lines().flat_map(|line| limits(line, &groups)).fold(machine, usize::min)
 }
 
-/// The number behind `MemTotal:`, which is in kibibytes.
+/// Value of `MemTotal:` in bytes.
 fn total(meminfo: &str) -> Option<usize> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()?.checked_mul(1024)
 }
 
-/// The limits of a group and of all around it. In a container the path may be one that only the host knows: then those of
-/// the root are the container's.
+/// Limits of a control group and of all groups above it. In a container, the path may exist only on the host; then the
+/// root group has the container's limits.
 fn limits(line: &str, groups: &Path) -> Vec<usize> {
     let mut parts = line.splitn(3, ':');
     let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else {

@@ -1,4 +1,4 @@
-//! Settings of each module, from the configuration. Knows nothing of running parts.
+//! Settings of each module, made from the configuration.
 
 use std::{net::SocketAddr, num::NonZero, sync::Arc, thread};
 
@@ -15,14 +15,14 @@ use crate::{
     telemetry,
 };
 
-/// Connections to the port without TLS: each ends with its answer.
+/// Maximum number of connections to the port without TLS; each ends after one answer.
 pub(super) const PLAIN_CONNECTIONS: usize = 128;
-/// Connections of commands on this machine.
+/// Maximum number of connections of commands on this machine.
 pub(super) const LOCAL_CONNECTIONS: usize = 32;
 
-/// The budget where none is configured is at least this, in bytes.
+/// Minimum of the memory budget if none is configured, in bytes.
 const LEAST_BUDGET: usize = 64 << 20;
-/// And at most this.
+/// Maximum of the memory budget if none is configured, in bytes.
 const MOST_BUDGET: usize = 2 << 30;
 
 /// Settings that change while the gateway runs. Modules hold clones, and read them at each use.
@@ -35,7 +35,7 @@ pub(super) struct LiveSettings {
 }
 
 impl LiveSettings {
-    /// Those of this configuration.
+    /// The settings of `config`.
     pub(super) fn of(config: &Config) -> Self {
         Self {
             limits: Live::new(config.limits.clone()),
@@ -45,7 +45,7 @@ impl LiveSettings {
         }
     }
 
-    /// Replaces all of them.
+    /// Replaces all settings with those of `config`.
     pub(super) fn replace(&self, config: &Config) {
         self.limits.replace(config.limits.clone());
         self.auth.replace(config.auth.clone());
@@ -54,12 +54,11 @@ impl LiveSettings {
     }
 }
 
-/// The memory budget: as configured, else half of what this process may use, at most 2 GiB.
+/// The memory budget: as configured, or half of the memory that this process may use, but at most 2 GiB.
 fn budget(limits: &LimitsConfig) -> usize {
     limits.memory.unwrap_or_else(|| (machine_memory::usable() / 2).clamp(LEAST_BUDGET, MOST_BUDGET))
 }
 
-/// Those of the log.
 pub fn log_settings(log: &LogConfig) -> telemetry::LogSettings {
     let format = match log.format {
         LogFormat::Text => telemetry::LineFormat::Text,
@@ -68,14 +67,13 @@ pub fn log_settings(log: &LogConfig) -> telemetry::LogSettings {
     telemetry::LogSettings { filter: log.filter.clone(), format }
 }
 
-/// Further hosts and origins.
+/// Additional hosts and origins for requests, including the names in the certificate.
 fn sites(config: &Config) -> AllowedSites {
     let names = config.tls.iter().flat_map(|tls| tls.names.iter().cloned());
     let hosts = config.http.allowed_hosts.iter().cloned().chain(names).collect();
     AllowedSites { hosts, origins: config.http.allowed_origins.clone() }
 }
 
-/// Those of the authorization server.
 pub(super) fn oauth(config: &Config, live: &LiveSettings, public_url: &PublicUrl) -> oauth::OAuthSettings {
     let mut settings = oauth::OAuthSettings::new(public_url.as_str());
     settings.policy = live.auth.clone();
@@ -85,7 +83,7 @@ pub(super) fn oauth(config: &Config, live: &LiveSettings, public_url: &PublicUrl
     settings
 }
 
-/// The source of the key at this place.
+/// The source of a master key at `place`.
 pub fn master_key(place: &MasterKeyPlace) -> oauth::MasterKeySource {
     match place {
         MasterKeyPlace::InFolder(path) => oauth::MasterKeySource::File(path.clone()),
@@ -93,30 +91,27 @@ pub fn master_key(place: &MasterKeyPlace) -> oauth::MasterKeySource {
     }
 }
 
-/// Those of the gate.
 pub(super) fn gate(config: &Config) -> resource::GateSettings {
     resource::GateSettings { query_key: config.http.query_api_key }
 }
 
-/// Those of the gateway.
 pub(super) fn gateway(config: &Config) -> gateway::GatewaySettings {
     gateway::GatewaySettings::new(config.naming, config.limits.tool_name_length)
 }
 
-/// Those of the frontend, for this maximum number of client connections.
+/// Settings of the frontend; `connections` is the maximum number of client connections.
 pub(super) fn frontend(config: &Config, live: &LiveSettings, connections: usize) -> frontend::FrontendSettings {
     let (strict, serves) = (config.clients.strict.clone(), config.http.legacy_clients);
     frontend::FrontendSettings::new(live.limits.clone(), connections, strict, serves)
 }
 
-/// Those of the listener for other replicas, with this maximum number of connections. Each carries one request of a client
-/// at a time.
+/// Settings of the listener for other replicas. Each connection carries one client request at a time.
 pub(super) fn replica_door(connections: usize) -> listener::ListenerSettings {
     let limits = LimitsConfig { connections_per_address: usize::MAX, ..LimitsConfig::default() };
     listener::ListenerSettings { connections, limits: Live::new(limits), proxies: Vec::new() }
 }
 
-/// The endpoint where clients of stdio have to log in, if they have to.
+/// The endpoint for clients over stdio that have to log in; `None` if they do not.
 pub(super) fn upgrade(config: &Config) -> Option<frontend::UpgradeOffer> {
     let public_url = config.public_url(config.listen);
     let (path, transport) = match config.stdio.required_login()? {
@@ -127,7 +122,7 @@ pub(super) fn upgrade(config: &Config) -> Option<frontend::UpgradeOffer> {
     Some(frontend::UpgradeOffer { endpoint, transport, max_message: config.limits.request_body })
 }
 
-/// Those of the HTTP layers.
+/// Settings of the guard.
 pub(super) fn http(
     config: &Config,
     live: &LiveSettings,
@@ -144,8 +139,8 @@ pub(super) fn http(
     }
 }
 
-/// Those of the connections. Raises the limit of open descriptors, since the maximum number of connections derives from
-/// it.
+/// Settings of the listener for clients. Raises the limit of open descriptors first, since the maximum number of
+/// connections depends on it.
 pub(super) fn listener(config: &Config, live: &LiveSettings) -> listener::ListenerSettings {
     let beside = config.tls.as_ref().map_or(0, |_| PLAIN_CONNECTIONS + LOCAL_CONNECTIONS);
     let descriptors = descriptors::raise().saturating_sub(u64::try_from(beside).unwrap_or(0));
@@ -166,7 +161,7 @@ pub(super) fn listener(config: &Config, live: &LiveSettings) -> listener::Listen
     }
 }
 
-/// The threads that serve connections: one for each core that this process may use.
+/// Number of threads that serve connections: one for each core that this process may use.
 pub(super) fn workers() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }

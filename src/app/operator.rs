@@ -1,5 +1,6 @@
-//! Operations of the holder of the control file on the running gateway: start a server anew, read what its programs print, end a
-//! session, change the log for a while. Each use is in the audit trail. Nobody else gets here, administrators included.
+//! Operations on the running gateway for holders of the control token: restart a server, read what its programs print,
+//! end a session, change the log filter for a while. Every use is in the audit trail. Other callers are rejected, even
+//! administrators.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,16 +31,16 @@ use crate::{
     web::StatusSource,
 };
 
-/// Maximum time for which a changed filter of the log holds.
+/// Maximum time for a changed log filter.
 const MAX_RAISED: Duration = Duration::from_hours(24);
-/// Maximum length of the name of who does it.
+/// Maximum length of the operator's name, in characters.
 const MAX_OPERATOR: usize = 100;
-/// Maximum wait of a command for the start of a server.
+/// Maximum wait of a command for a server's restart.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(8);
 /// Maximum wait of a command for the next line.
 const FOLLOW_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The parts that an operator acts on.
+/// The parts that operations act on.
 #[derive(Clone)]
 pub(super) struct OperatorDesk {
     pub(super) supervisor: Arc<Supervisor>,
@@ -53,26 +54,26 @@ pub(super) struct OperatorDesk {
     pub(super) control: Digest,
 }
 
-/// The operator, as the command says.
+/// Name of the operator, as sent by the command.
 #[derive(Deserialize)]
 struct Operator {
     #[serde(default)]
     by: String,
 }
 
-/// Lines to read.
+/// The lines of a server's output to return.
 #[derive(Deserialize)]
 struct OutputQuery {
-    /// The number of the last line that is known already.
+    /// Number of the last line that the command has; `None` for all lines at once.
     after: Option<u64>,
     #[serde(default)]
     by: String,
 }
 
-/// Another filter for the log.
+/// The filter to set.
 #[derive(Deserialize)]
 struct LogQuery {
-    /// The configured one if it is missing.
+    /// `None` returns to the configured filter.
     filter: Option<String>,
     #[serde(default)]
     seconds: u64,
@@ -80,10 +81,10 @@ struct LogQuery {
     by: String,
 }
 
-/// A refusal: the status, what is wrong, and what to do.
+/// Status, what is wrong, and what to do.
 struct DeskRefusal(StatusCode, String, &'static str);
 
-/// The routes.
+/// Routes of the operations.
 pub(super) fn router(desk: OperatorDesk) -> Router {
     let control = desk.control;
     Router::new()
@@ -137,7 +138,7 @@ async fn output(
     let (after, patience) = query.after.map_or((0, Duration::ZERO), |after| (after, FOLLOW_TIMEOUT));
     let lines = desk.cancel.run_until_cancelled(desk.supervisor.output(&id, after, patience)).await;
     let lines = lines.unwrap_or_else(|| Some(Vec::new())).ok_or_else(|| unknown(&server))?;
-    // once for all of a command that follows
+    // once for a command that follows the output
     if query.after.is_none() {
         desk.record(OperationEvent::OutputRead(id), &query.by);
     }

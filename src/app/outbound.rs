@@ -1,4 +1,4 @@
-//! The gateway as a client: of protected servers, of login providers, and of the documents of clients.
+//! The gateway as a client: of protected servers, of login providers, and for documents of clients.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -19,7 +19,7 @@ use crate::{
     vault::Vault,
 };
 
-/// The gateway as a client of protected servers.
+/// Builds the client for protected servers.
 pub(super) fn upstream_client(
     config: &Config,
     (oauth, storage): (&OAuth, &Storage),
@@ -43,14 +43,14 @@ pub(super) fn upstream_client(
     Ok(Upstream::new(deps, &config.backends, (world.tracker.clone(), world.cancel.child_token())))
 }
 
-/// The hosts of the documents of well-known clients, by which the gateway judges its own network.
+/// Hosts of the metadata documents of well-known clients. The gateway uses them to check its own network.
 pub(super) fn document_hosts() -> Vec<String> {
     let urls = CLIENTS.iter().filter_map(|client| Url::parse(client.document?.url).ok());
     let hosts: BTreeSet<String> = urls.filter_map(|url| url.host_str().map(str::to_owned)).collect();
     hosts.into_iter().collect()
 }
 
-/// The OpenID providers at which people log in.
+/// The OpenID providers for logins.
 pub(super) fn login_providers(
     config: &Config,
     state_key: &SealingKey,

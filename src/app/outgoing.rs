@@ -1,5 +1,5 @@
-//! A look at outgoing HTTPS, once at the start: at the hosts that the configuration names, and at no other. Where one cannot be
-//! reached, the log and the status say what does not work without it.
+//! Check of outgoing HTTPS at the start, with only the hosts in the configuration. If a host cannot be reached, the log
+//! and the status say what does not work without it.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -13,13 +13,13 @@ use crate::{
     model::{CertificateSource, NetworkSpec, TransportSpec},
 };
 
-/// Maximum time for one host.
+/// Timeout for one host.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Hosts that are asked at the same time.
+/// Number of hosts checked at the same time.
 const AT_ONCE: usize = 8;
 
-/// The look, and what it has found.
+/// The hosts to check, and the result.
 #[derive(Debug)]
 pub(super) struct OutgoingCheck {
     destinations: Vec<OutgoingHost>,
@@ -27,7 +27,7 @@ pub(super) struct OutgoingCheck {
     findings: Mutex<Vec<String>>,
 }
 
-/// A host, and what needs it.
+/// A host, with the settings for reaching it, and what needs it.
 #[derive(Debug)]
 struct OutgoingHost {
     root: Url,
@@ -38,7 +38,7 @@ struct OutgoingHost {
 // === impl OutgoingCheck ===
 
 impl OutgoingCheck {
-    /// The hosts of a configuration that are reached over HTTPS.
+    /// Collects the hosts that the configuration reaches over HTTPS.
     pub(super) fn of(config: &Config) -> Self {
         let mut this =
             Self { destinations: Vec::new(), environment: config.environment.to_strings(), findings: Mutex::default() };
@@ -50,7 +50,7 @@ impl OutgoingCheck {
             };
             this.add(&http.url, http.network.as_ref(), format!("the server `{}`", spec.id));
         }
-        // through a proxy of its own, it is that proxy's way
+        // behind a configured egress proxy, the proxy connects to providers
         for provider in config.login.iter().filter(|_| config.auth.egress.proxy.is_none()) {
             if let Ok(issuer) = Url::parse(&provider.issuer) {
                 this.add(&issuer, None, format!("the login at `{}`", provider.name));
@@ -77,7 +77,7 @@ impl OutgoingCheck {
         }
     }
 
-    /// Asks each host for its first page; any answer will do.
+    /// Requests `/` from each host; any answer will do.
     pub(super) async fn run(&self) {
         let Ok(client) = OpenClient::new(&NetworkSpec::default(), &self.environment) else { return };
         let look = async |destination: &OutgoingHost| {

@@ -1,4 +1,4 @@
-//! Folders and files that only this user can have written. Knows nothing of their content.
+//! Folders and files that only this user can have written.
 
 use std::{
     fs, io,
@@ -16,42 +16,43 @@ use nix::{fcntl::OFlag, unistd::geteuid};
 
 use crate::config::Environment;
 
-/// Longest file that is read, in bytes.
+/// Maximum size that is read of a file, in bytes.
 const LONGEST: u64 = 64 << 10;
 
-/// The name of the folder with records, below that of the user.
+/// Name of the folder for records, in the user's runtime folder.
 const FOLDER: &str = "lockkeeper";
 
-/// Write permissions of others.
+/// Write permission for the group or for everyone.
 #[cfg(unix)]
 const OTHERS_WRITE: u32 = 0o022;
 
-/// The bit of folders in which only owners remove their files.
+/// Permission bit of folders in which users may remove only their own files.
 #[cfg(unix)]
 const STICKY: u32 = 0o1000;
 
-/// The writers of a folder.
+/// The users who can write to a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FolderTrust {
-    /// Only this user.
+    /// Only this user (and root).
     Own,
-    /// It belongs to the user with this number.
+    /// The folder belongs to the user with this id.
     Foreign(u32),
-    /// It is a link, or others may write it or put another one into its place.
+    /// It is a link, or other users can write to it or replace it.
     Unsafe,
-    /// It is not there.
+    /// There is no folder.
     Missing,
 }
 
-/// The folder for the record of this process: of a service that systemd starts with `RuntimeDirectory=lockkeeper`, else of the
-/// user's login. There is no other: a folder that everybody may write, such as `/tmp`, would be the wrong place.
+/// The folder for the record of this process: the runtime folder of a service that systemd starts with
+/// `RuntimeDirectory=lockkeeper`, else that of the user's login. `None` if there is neither: a folder that everyone can
+/// write to, such as `/tmp`, is not safe.
 pub(super) fn runtime_folder(environment: &Environment) -> Option<PathBuf> {
     of_service(environment).or_else(|| of_login(environment))
 }
 
-/// The folders in which records may be.
+/// The folders that may contain records.
 pub(super) fn record_folders(environment: &Environment) -> Vec<PathBuf> {
-    // an environment may lack it (`sudo -u`)
+    // some environments lack the variable (`sudo -u`)
     #[cfg(target_os = "linux")]
     let usual = Some(Path::new("/run/user").join(geteuid().to_string()).join(FOLDER));
     #[cfg(not(target_os = "linux"))]
@@ -68,7 +69,7 @@ pub(super) fn record_folders(environment: &Environment) -> Vec<PathBuf> {
 }
 
 fn of_service(environment: &Environment) -> Option<PathBuf> {
-    // also the programs that a service starts inherit its folder
+    // programs started by another service inherit its folder, so check the name
     let mut folders = environment.get("RUNTIME_DIRECTORY")?.split(':').map(PathBuf::from);
     folders.find(|folder| folder.is_absolute() && folder.ends_with(FOLDER))
 }
@@ -78,7 +79,7 @@ fn of_login(environment: &Environment) -> Option<PathBuf> {
     folder.is_absolute().then(|| folder.join(FOLDER))
 }
 
-/// The writers of a folder.
+/// Finds out who can write to a folder.
 #[cfg(unix)]
 pub(super) fn trust(folder: &Path) -> FolderTrust {
     let Ok(found) = fs::symlink_metadata(folder) else { return FolderTrust::Missing };
@@ -89,7 +90,7 @@ pub(super) fn trust(folder: &Path) -> FolderTrust {
     if is_safe { FolderTrust::Own } else { FolderTrust::Unsafe }
 }
 
-/// True if nobody but this user and root can put another folder into the place of this one.
+/// True if only this user and root can replace this folder with another.
 #[cfg(unix)]
 fn is_reached_safely(folder: &Path) -> bool {
     let Some(Ok(above)) = folder.parent().map(fs::canonicalize) else { return false };
@@ -100,13 +101,13 @@ fn is_reached_safely(folder: &Path) -> bool {
     above.ancestors().all(|step| fs::metadata(step).is_ok_and(|found| is_safe(&found)))
 }
 
-/// Other systems tell no owner.
+/// Without Unix owners, no folder is trusted.
 #[cfg(not(unix))]
 pub(super) fn trust(_folder: &Path) -> FolderTrust {
     FolderTrust::Missing
 }
 
-/// Creates a folder for this user, or finds it safe.
+/// Creates a folder for this user, or checks that an existing one is safe.
 pub(super) fn create(folder: &Path) -> io::Result<()> {
     if trust(folder) == FolderTrust::Missing {
         let mut builder = fs::DirBuilder::new();
@@ -121,8 +122,8 @@ pub(super) fn create(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// The text of a file of this user that nobody else may write and that is no link. Call it for files in a folder that is
-/// [`FolderTrust::Own`].
+/// Text of a file that belongs to this user, is not a link, and that no other user can write. Only for files in a
+/// folder that is [`FolderTrust::Own`].
 pub(super) fn read(path: &Path) -> Option<String> {
     let file = open(path).ok()?;
     #[cfg(unix)]
@@ -135,12 +136,12 @@ pub(super) fn read(path: &Path) -> Option<String> {
     text(&file)
 }
 
-/// The text of a file, whoever wrote it.
+/// Text of a file, no matter who wrote it.
 pub(super) fn read_of_anybody(path: &Path) -> Option<String> {
     text(&open(path).ok()?)
 }
 
-/// Opens a regular file that is no link. A pipe in its place keeps nobody waiting.
+/// Opens a regular file that is not a link. Does not block on a pipe in its place.
 pub(super) fn open(path: &Path) -> io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();
     options.read(true);
@@ -180,7 +181,7 @@ mod tests {
             assert!(create(&folder).is_err());
         }
         mode(&folder, 0o755);
-        // whoever may write the folder above may put another one there
+        // a user who can write to the parent folder could replace this one
         mode(base.path(), 0o777);
         assert_eq!(trust(&folder), FolderTrust::Unsafe);
         mode(base.path(), 0o1777);

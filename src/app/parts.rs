@@ -1,4 +1,4 @@
-//! The parts of a gateway that run beside its requests, and their end. Knows nothing of how they are built.
+//! Parts of a gateway that run alongside requests, and how they end.
 
 use std::sync::Arc;
 
@@ -21,26 +21,26 @@ pub(super) struct Background {
     pub(super) events: PendingEvents,
 }
 
-/// The parts that run beside the requests and have to be ended.
+/// Everything that must be ended.
 pub(super) struct Parts {
     pub(super) storage: Storage,
     pub(super) oauth: OAuth,
     pub(super) upstream: Upstream,
     pub(super) path: CallPath,
-    /// The other replicas, if this is one of several.
+    /// `None` unless this gateway is one of several replicas.
     pub(super) replicas: Option<Replicas>,
     pub(super) tracker: TaskTracker,
-    /// Cancelled when the gateway is about to stop.
+    /// Cancelled when the gateway is about to stop, but still serves.
     pub(super) leaving: CancellationToken,
     pub(super) cancel: CancellationToken,
-    /// Cancelled when the backends have ended.
+    /// Cancelled when all backends have ended.
     pub(super) ended: CancellationToken,
 }
 
 // === impl Parts ===
 
 impl Parts {
-    /// Starts the tasks beside the requests. The token is cancelled if this replica is deposed.
+    /// Starts the background tasks. The returned token is cancelled if this replica is deposed.
     pub(super) fn watch(&self, background: Background) -> CancellationToken {
         let Background { known_servers, kept_lists, events } = background;
         let (oauth, cancel) = (self.oauth.clone(), self.cancel.clone());
@@ -72,7 +72,7 @@ impl Parts {
         deposed
     }
 
-    /// Ends them in the reverse order of their creation.
+    /// Ends all parts in the reverse order of their creation.
     pub(super) async fn end(self, door: Option<OpenDoor>) {
         if let Some(replicas) = &self.replicas {
             replicas.stop();

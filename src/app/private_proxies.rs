@@ -1,5 +1,5 @@
-//! `trusted_proxies = "private"` and keys that are bound to networks exclude each other: whoever is in a private network can name
-//! any address as its own. Knows nothing of requests.
+//! `trusted_proxies = "private"` excludes API keys that are bound to networks: any machine in a private network could
+//! claim any client address.
 
 use std::fmt;
 
@@ -11,17 +11,17 @@ use crate::{
     support::Timestamp,
 };
 
-/// Keys that are named in a message; the others are counted.
+/// Number of keys named in a message; the others are counted.
 const NAMED: usize = 10;
 
-/// Keys that are bound to networks, with their ids; at least one.
+/// Keys that are bound to networks, as id and name; at least one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct RestrictedKeys(Vec<String>);
 
-/// Refuses to trust private networks while a key is bound to networks, and keeps such keys from being created as long as this
-/// gateway runs, whatever its file says by then.
+/// Refuses to trust private networks while a key is bound to networks. If it agrees, no such keys can be created while
+/// this gateway runs, even if its file changes.
 pub(super) async fn agree(proxies: &TrustedProxies, oauth: &OAuth, now: Timestamp) -> anyhow::Result<()> {
-    // before the keys are read, so that none comes in between
+    // before the keys are read, so that none is created in between
     oauth.keys().refuse_networks(proxies.trusts_private()).await?;
     if !proxies.trusts_private() {
         return Ok(());
@@ -31,8 +31,8 @@ pub(super) async fn agree(proxies: &TrustedProxies, oauth: &OAuth, now: Timestam
     Err(keys.into())
 }
 
-/// The keys that a start with this configuration would refuse. Changes nothing in the database, whose schema may be an older one;
-/// `None` also if there is none yet.
+/// The keys that prevent a start with this configuration. Changes nothing in the database, whose schema may be older.
+/// `None` also if there is no database yet.
 pub async fn look(config: &Config, now: Timestamp) -> Result<Option<RestrictedKeys>, StorageError> {
     let is_missing = matches!(&config.database, DatabasePlace::File(path) if !path.exists());
     if is_missing || !config.http.trusted_proxies.trusts_private() {
@@ -50,8 +50,8 @@ pub async fn look(config: &Config, now: Timestamp) -> Result<Option<RestrictedKe
 // === impl RestrictedKeys ===
 
 impl RestrictedKeys {
-    /// Those of `keys` that are bound to networks and have not ended; `None` if there are none. One that is disabled may be enabled
-    /// again.
+    /// The keys that are bound to networks and have not expired or been revoked; `None` if there are none. Disabled
+    /// keys count, since they can be enabled again.
     pub fn among(keys: Vec<ApiKey>, now: Timestamp) -> Option<Self> {
         let is_bound = |key: &ApiKey| key.networks.listed().is_some() && key.revoked.is_none();
         let bound = keys.into_iter().filter(|key| is_bound(key) && key.ends().is_none_or(|end| now < end));

@@ -1,4 +1,4 @@
-//! What is read when somebody asks for the metrics: the servers at this moment, and the process.
+//! Metrics that are read at the moment of a scrape: about servers and about this process.
 
 use std::fs;
 
@@ -13,7 +13,8 @@ use crate::{
     telemetry::MetricReading,
 };
 
-/// The readings of these servers, and of this process, which began `since`. What the system does not tell is left out.
+/// Reads the metrics of these servers and of this process, which started at `since`. Values that the system does not
+/// give are left out.
 pub(super) fn readings(servers: &[BackendVitals], since: Timestamp) -> Vec<MetricReading<'_>> {
     let up = servers.iter().filter_map(|server| {
         let value = if server.is_up? { 1.0 } else { 0.0 };
@@ -36,7 +37,7 @@ pub(super) fn readings(servers: &[BackendVitals], since: Timestamp) -> Vec<Metri
     up.chain(calls).chain(process).collect()
 }
 
-/// What the process itself has used, without the programs that it started.
+/// Processor time of this process, without the programs that it started.
 fn cpu_seconds() -> Option<f64> {
     let used = getrusage(UsageWho::RUSAGE_SELF).ok()?;
     let microseconds = |time: TimeVal| u64::try_from(time.num_microseconds()).ok();
@@ -45,11 +46,11 @@ fn cpu_seconds() -> Option<f64> {
 
 fn open_files() -> Option<u64> {
     let open = fs::read_dir("/proc/self/fd").or_else(|_| fs::read_dir("/dev/fd")).ok()?;
-    // the folder itself is open too
+    // the open folder is one of them
     Some(open.count().saturating_sub(1) as u64)
 }
 
-/// A whole number as a value. Only numbers beyond 2^53 are rounded.
+/// Converts an integer to a metric's value. Only numbers above 2^53 are rounded.
 #[expect(clippy::cast_precision_loss, reason = "a value of Prometheus has no more digits")]
 fn whole(count: u64) -> f64 {
     count as f64

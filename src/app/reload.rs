@@ -1,5 +1,5 @@
-//! Another configuration for a running gateway: its servers are added, replaced and removed, settings that take effect at
-//! once are replaced, and what needs a restart is named. Knows nothing of files and of signals.
+//! Reload: applies a new configuration to a running gateway. It adds, replaces and removes servers, applies settings
+//! that take effect at once, and names those that need a restart.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -30,7 +30,7 @@ use crate::{
     upstream::Upstream,
 };
 
-/// Gives a running gateway other servers and settings.
+/// Applies new configurations to a running gateway.
 pub struct Reloader {
     supervisor: Arc<Supervisor>,
     stacks: Arc<Stacks>,
@@ -43,34 +43,34 @@ pub struct Reloader {
     clock: Arc<dyn Clock>,
     live: LiveSettings,
     log: LogSwitch,
-    /// Also makes one reload wait for another.
+    /// The lock also makes reloads run one at a time.
     state: Mutex<ReloadState>,
 }
 
 struct ReloadState {
-    /// The configuration at the start, with the servers and settings that took effect since.
+    /// The configuration in effect: the one at the start, with the servers and settings applied since.
     running: Config,
-    /// The settings of the file that differ from those that run.
+    /// Changed settings that need a restart.
     pending: Vec<String>,
-    /// The time and the reason of the last refusal, if none was accepted since.
+    /// Time and reason of the last refused configuration; `None` once one is accepted.
     refused: Option<String>,
 }
 
-/// The effect of a configuration.
+/// The effect of a new configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReloadReport {
-    /// The servers that were started and ended.
+    /// Servers that were added, removed and replaced.
     pub changes: BackendChanges,
-    /// Settings that have changed and take effect now, as a configuration file names them.
+    /// Changed settings that take effect now, by their names in the file.
     pub applied: Vec<String>,
-    /// Settings that have changed and take effect at the next start.
+    /// Changed settings that take effect at the next start, by their names in the file.
     pub pending: Vec<String>,
 }
 
 // === impl Reloader ===
 
 impl Reloader {
-    /// For the parts of a gateway that runs with this configuration.
+    /// For a gateway that runs with the configuration `running`.
     pub(super) fn new(
         running: Config,
         path: &CallPath,
@@ -98,9 +98,9 @@ impl Reloader {
         }
     }
 
-    /// Serves the backends and groups of `config` from now on. Sessions of clients stay, and so do backends whose section asks
-    /// nothing else of their server. Calls that run at a backend that is gone have the shutdown time to finish. Also replaces
-    /// the settings that take effect on reload. Must be called on a tokio runtime.
+    /// Applies the backends and groups of `config`, and the settings that take effect on reload. Sessions of clients
+    /// stay, and so do backends whose server would run the same way. Calls at a removed backend get the shutdown time
+    /// to finish. Must be called on a tokio runtime.
     pub fn apply(&self, config: &Config) -> ReloadReport {
         let mut state = self.state.lock();
         let settings = take_over(&mut state.running, config);
@@ -120,14 +120,14 @@ impl Reloader {
         report
     }
 
-    /// Notes that another configuration was refused: the running one stays.
+    /// Records that a configuration was refused; the running one stays.
     pub fn refuse(&self, reason: &str) {
         let at = self.clock.now();
         let reason = reason.lines().map(str::trim).collect::<Vec<_>>().join("; ");
         self.state.lock().refused = Some(format!("not taken at {at}, the gateway runs on as before: {reason}"));
     }
 
-    /// Differences between the running gateway and its configuration, for the status.
+    /// The difference between the running gateway and its configuration file, for the status.
     pub fn differences(&self) -> Vec<String> {
         let state = self.state.lock();
         let pending = (!state.pending.is_empty())
@@ -137,14 +137,14 @@ impl Reloader {
 
     fn replace(&self, specs: &[BackendSpec], groups: &Groups) -> BackendChanges {
         let before = self.frontend.routes();
-        // before anybody connects to them
+        // before clients connect to them
         self.upstream.replace_servers(specs);
         if let Some(replicas) = &self.replicas {
             replicas.serve_at_home(replica::home_targets(specs, groups));
         }
         count_from_zero(specs);
         let (changes, retired) = self.supervisor.replace(specs);
-        // from the inside out, so that nobody is sent to what is not there yet
+        // from the inside out, so that no request reaches a server that does not exist yet
         self.gateway
             .replace(call_path::configured_backends(specs, (&self.supervisor, &self.stacks), &HashMap::new()), groups);
         self.frontend.replace_routes(call_path::routes((&self.stacks, &self.gateway, &self.crossing), Some(&before)));
@@ -154,20 +154,20 @@ impl Reloader {
     }
 }
 
-/// Lets the counters of these servers begin at zero. At the built-in one, nothing is counted.
+/// Starts the counters of these servers at zero. The built-in server has none.
 fn count_from_zero(specs: &[BackendSpec]) {
     let counted: Vec<&str> = specs.iter().filter(|spec| !spec.is_built_in()).map(|spec| spec.id.as_str()).collect();
     telemetry::begin_at_zero(&counted);
 }
 
-/// The settings in which two configurations differ, by their names in a file.
+/// Settings that differ between two configurations, by their names in a file.
 #[derive(Default)]
 struct ChangedSettings {
     applied: Vec<String>,
     pending: Vec<String>,
 }
 
-/// Copies the settings that take effect on reload to `running`; the others wait for the next start.
+/// Copies the settings that take effect on reload to `running`, and lists all changed ones.
 fn take_over(running: &mut Config, other: &Config) -> ChangedSettings {
     let mut changed = ChangedSettings::default();
     let settings = [
@@ -210,7 +210,7 @@ impl ChangedSettings {
 // === impl ReloadReport ===
 
 impl ReloadReport {
-    /// The servers that were started and ended, the settings that changed, and those that wait for the next start.
+    /// One line with the servers that changed, the settings that were applied, and those that wait for the next start.
     fn summary(&self) -> String {
         let BackendChanges { added, removed, replaced } = &self.changes;
         let servers = |what: &str, ids: &[BackendId]| {
@@ -224,7 +224,6 @@ impl ReloadReport {
         servers.into_iter().chain([applied, pending]).flatten().collect::<Vec<_>>().join("; ")
     }
 
-    /// True if nothing has changed.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -1,4 +1,4 @@
-//! This gateway as one of several on its database. Knows nothing of what it serves.
+//! This gateway as one of several replicas on its database.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -16,7 +16,7 @@ use crate::{
     support::{Clock, Fence, Latch, MemoryBudget},
 };
 
-/// Joins the other replicas on the database, if there may be any, and listens for them.
+/// Joins the other replicas on the database and listens for them; `None` without `[replica]`.
 pub(super) async fn join(
     (storage, budget): (&Storage, &MemoryBudget),
     config: &Config,
@@ -31,21 +31,21 @@ pub(super) async fn join(
     Ok((Some(replicas), Some(door)))
 }
 
-/// What tells this gateway from the others on its database.
+/// What differs between replicas on one database.
 #[derive(Debug, Clone)]
 pub(super) struct ReplicaPart {
-    /// Its number.
+    /// Number of this replica.
     pub(super) number: ReplicaNumber,
-    /// Open while it owns what it has.
+    /// Open while this replica's lease is valid, so that it may send.
     pub(super) fence: Fence,
-    /// Open once it runs the servers that all share.
+    /// Open once this replica runs the servers that run on one replica only.
     pub(super) home: Latch,
 }
 
 // === impl ReplicaPart ===
 
 impl ReplicaPart {
-    /// That of a gateway among these.
+    /// The values for a gateway with replicas; with `None`, see [`ReplicaPart::sole`].
     pub(super) fn of(replicas: Option<&Replicas>) -> Self {
         replicas.map_or_else(Self::sole, |replicas| Self {
             number: replicas.number(),
@@ -54,13 +54,13 @@ impl ReplicaPart {
         })
     }
 
-    /// That of a gateway without others.
+    /// The values for a gateway without replicas: always open.
     pub(super) fn sole() -> Self {
         Self { number: ReplicaNumber::SOLE, fence: Fence::always_open(), home: Latch::opened() }
     }
 }
 
-/// The endpoints with a server that runs at one replica: those of it and of its groups, and the one of all.
+/// Endpoints with a server that runs on one replica only: its own, those of its groups, and the merged one.
 pub(super) fn home_targets(backends: &[BackendSpec], groups: &Groups) -> BTreeSet<Target> {
     let at_home: BTreeSet<&BackendId> =
         backends.iter().filter(|spec| spec.home == ServerHome::One).map(|spec| &spec.id).collect();
@@ -70,7 +70,7 @@ pub(super) fn home_targets(backends: &[BackendSpec], groups: &Groups) -> BTreeSe
     named.chain(merged).collect()
 }
 
-/// The open door for other replicas.
+/// The running listener for other replicas.
 pub(super) struct OpenDoor {
     tasks: TaskTracker,
     end: CancellationToken,
@@ -79,7 +79,7 @@ pub(super) struct OpenDoor {
 // === impl OpenDoor ===
 
 impl OpenDoor {
-    /// Serves the requests that other replicas carry here, until it is closed: also while the gateway drains.
+    /// Serves requests forwarded by other replicas until it is closed, even while the gateway drains.
     pub(super) fn open(door: ReplicaDoor, service: HttpService, (connections, workers): (usize, Workers)) -> Self {
         let (tasks, end) = (TaskTracker::new(), CancellationToken::new());
         let (drain, cancel, tracker) = (end.clone(), end.clone(), tasks.clone());
@@ -89,7 +89,7 @@ impl OpenDoor {
         Self { tasks, end }
     }
 
-    /// Ends its connections.
+    /// Ends its connections, and waits for them.
     pub(super) async fn close(self) {
         self.end.cancel();
         self.tasks.close();

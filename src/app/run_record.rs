@@ -1,8 +1,9 @@
-//! Records of running gateways, by which commands on this machine find the file, the data folder and the database of one. One is in
-//! the runtime folder of the user and ends with the gateway; a copy is in the data folder and stays. Knows nothing of commands.
+//! Records of running gateways. Commands on this machine use them to find a gateway's configuration file, data folder
+//! and database. One record is in the user's runtime folder, and is removed when the gateway ends. A copy stays in the
+//! data folder.
 //!
-//! A record names a file that starts programs and holds secrets. A command believes it only if nobody but its own user could have
-//! written it, and if the gateway that wrote it still has the lock of the data folder.
+//! A record names a file that starts programs and holds secrets. So a command trusts it only if no other user could
+//! have written it, and the gateway that wrote it still holds the lock of the data folder.
 
 use std::{
     fs, io,
@@ -25,51 +26,50 @@ use crate::{
     support::Digest,
 };
 
-/// Records of one folder that are read.
+/// Maximum number of records read in one folder.
 const RECORDS_READ: usize = 256;
 
-/// A gateway that runs, or that ran last.
+/// A gateway that runs, or the last one that ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// The process.
+    /// Process id.
     pub pid: u32,
-    /// The data folder, without links.
+    /// Data folder, with links resolved.
     pub data_dir: PathBuf,
-    /// The absolute path of the configuration file that it reads, also if there is none yet; `None` if it reads no file.
+    /// Absolute path of the configuration file, which need not exist; `None` if the gateway reads no file.
     pub configuration: Option<PathBuf>,
-    /// The database, without a password.
+    /// The database, without its password.
     pub database: String,
 }
 
-/// The records that this process leaves.
+/// The records of this process.
 #[derive(Debug)]
 pub(super) struct LeftRecords {
     record: RunRecord,
     in_runtime_folder: OnceLock<PathBuf>,
 }
 
-/// The gateways that run on this machine.
+/// Gateways that run on this machine.
 #[derive(Debug, Default)]
 pub struct RunningGateways {
-    /// Those of this user.
+    /// Gateways of this user.
     pub own: Vec<RunRecord>,
-    /// Folders with the records of others: the user, and the folder. Their content is never read.
+    /// Folders with records of other users. Their files are never read.
     pub foreign: Vec<ForeignRecords>,
 }
 
-/// A folder with records of gateways that run as another user.
+/// A folder with records of another user's gateways.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignRecords {
-    /// The number of the user.
+    /// Id of that user.
     pub user: u32,
-    /// The folder.
     pub folder: PathBuf,
 }
 
 // === impl RunRecord ===
 
 impl RunRecord {
-    /// The record of this process. The data folder must exist.
+    /// The record for this process. The data folder must exist.
     fn of(config: &Config) -> io::Result<Self> {
         Ok(Self {
             pid: process::id(),
@@ -79,7 +79,8 @@ impl RunRecord {
         })
     }
 
-    /// The record of the gateway that runs on a data folder; `None` if none does, or if others could have written it.
+    /// The record of the gateway that runs on a data folder; `None` if no gateway runs there, or other users could have
+    /// written the record.
     pub fn on(data_dir: &Path) -> Option<Self> {
         let folder = fs::canonicalize(data_dir).ok()?;
         if own_files::trust(&folder) != FolderTrust::Own {
@@ -89,30 +90,31 @@ impl RunRecord {
         (record.data_dir == folder && record.is_live()).then_some(record)
     }
 
-    /// The record of the last start on a data folder, whoever wrote it. Only for refusals: nothing that it names is opened.
+    /// The record of the last start on a data folder, no matter who wrote it. Only for error messages: the files that
+    /// it names are not opened.
     pub fn last_on(data_dir: &Path) -> Option<Self> {
         Self::parse(&own_files::read_of_anybody(&files::last_start(data_dir))?)
     }
 
-    /// True if the gateway that wrote it still runs: a kill leaves the record and frees the lock, and the lock tells its holder, so
-    /// that another gateway on the same folder is not taken for it.
+    /// True if the gateway that wrote the record still runs. A killed gateway leaves its record but frees the lock. The
+    /// lock contains its holder's process id, which distinguishes another gateway on the same folder.
     fn is_live(&self) -> bool {
         DataLock::holder(&self.data_dir) == Some(self.pid)
     }
 
-    /// True if a gateway has the lock, also as another user.
+    /// True if a gateway holds the lock of the data folder, even as another user.
     pub fn is_locked(&self) -> bool {
         DataLock::is_held(&self.data_dir)
     }
 
-    /// True if a gateway reads this configuration file.
+    /// True if the gateway reads this configuration file.
     pub fn reads(&self, file: &Path) -> bool {
         let Some(own) = &self.configuration else { return false };
         let resolved = |path: &Path| fs::canonicalize(path).or_else(|_| std::path::absolute(path)).ok();
         resolved(own).is_some_and(|own| resolved(file) == Some(own))
     }
 
-    /// True if this is the database of the gateway.
+    /// True if the gateway uses this database.
     pub fn uses(&self, database: &DatabasePlace) -> bool {
         self.database == database_name(database)
     }
@@ -123,7 +125,7 @@ impl RunRecord {
         is_absolute.then_some(record)
     }
 
-    /// Writes it, readable by this user alone, in one step.
+    /// Writes the record to `path`, atomically, readable only by this user.
     fn write(&self, path: &Path) -> io::Result<()> {
         let next = path.with_extension("json.new");
         let _ = fs::remove_file(&next);
@@ -136,11 +138,11 @@ impl RunRecord {
     }
 }
 
-/// The database as a record names it.
+/// Name of a database in records, without its password.
 fn database_name(place: &DatabasePlace) -> String {
     match place {
         DatabasePlace::File(path) => {
-            // one that is not there yet is named by its folder
+            // if the file does not exist yet, resolve its folder
             let whole = fs::canonicalize(path)
                 .ok()
                 .or_else(|| Some(fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?)));
@@ -150,14 +152,14 @@ fn database_name(place: &DatabasePlace) -> String {
     }
 }
 
-/// Removes the record of the runtime folder on drop.
+/// Removes the record in the runtime folder when dropped.
 #[derive(Debug)]
 pub(super) struct RecordGuard(Arc<LeftRecords>);
 
 // === impl RecordGuard ===
 
 impl RecordGuard {
-    /// For the records of this process.
+    /// Guards the records of this process.
     pub(super) const fn new(records: Arc<LeftRecords>) -> Self {
         Self(records)
     }
@@ -172,12 +174,13 @@ impl Drop for RecordGuard {
 // === impl LeftRecords ===
 
 impl LeftRecords {
-    /// The records of this process, before they are left. The data folder must exist.
+    /// Prepares the records of this process. The data folder must exist.
     pub(super) fn of(config: &Config) -> io::Result<Self> {
         Ok(Self { record: RunRecord::of(config)?, in_runtime_folder: OnceLock::new() })
     }
 
-    /// Leaves them. Call it under the lock of the data folder. Without a runtime folder there is only the one in the data folder.
+    /// Writes the records. Must be called while the data folder is locked. Without a runtime folder, only the data
+    /// folder gets one.
     pub(super) fn leave(&self, environment: &Environment) -> io::Result<()> {
         self.record.write(&files::last_start(&self.record.data_dir))?;
         let Some(folder) = own_files::runtime_folder(environment) else { return Ok(()) };
@@ -195,14 +198,14 @@ impl LeftRecords {
         Ok(())
     }
 
-    /// Removes the one in the runtime folder. Call it under the lock of the data folder.
+    /// Removes the record in the runtime folder. Must be called while the data folder is locked.
     fn remove(&self) {
         if let Some(path) = self.in_runtime_folder.get() {
             let _ = fs::remove_file(path);
         }
     }
 
-    /// This process as the status shows it.
+    /// This process in the form of the status.
     pub(super) fn status(&self, uptime: Duration) -> ProcessStatus {
         let RunRecord { pid, data_dir, configuration, .. } = &self.record;
         ProcessStatus {
@@ -214,22 +217,22 @@ impl LeftRecords {
     }
 }
 
-/// One name for each data folder: the gateway that has the lock replaces what one before it has left.
+/// File name of the record for a data folder. Each gateway on that folder replaces the record of the one before it.
 fn record_name(data_dir: &Path) -> String {
     let digest = Digest::sha256(data_dir.as_os_str().as_encoded_bytes());
     let [start, ..] = digest.as_bytes().as_chunks::<16>().0 else { return "gateway.json".to_owned() };
     format!("{:032x}.json", u128::from_be_bytes(*start))
 }
 
-/// Removes the records of gateways that were killed.
+/// Removes the records of killed gateways.
 fn remove_ended(folder: &Path) {
     for (path, record) in records(folder) {
-        // a gateway that starts there meanwhile waits for the end of this
+        // a gateway that starts on that folder waits until this is done
         DataLock::while_free(&record.data_dir, || drop(fs::remove_file(&path)));
     }
 }
 
-/// The records in a folder of this user.
+/// All valid records in a folder of this user.
 fn records(folder: &Path) -> Vec<(PathBuf, RunRecord)> {
     json_files(folder)
         .filter_map(|path| {
@@ -239,7 +242,7 @@ fn records(folder: &Path) -> Vec<(PathBuf, RunRecord)> {
         .collect()
 }
 
-/// The first files of a folder that may be records.
+/// The first [`RECORDS_READ`] files of a folder that may be records.
 fn json_files(folder: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     entries
@@ -251,7 +254,7 @@ fn json_files(folder: &Path) -> impl Iterator<Item = PathBuf> {
 // === impl RunningGateways ===
 
 impl RunningGateways {
-    /// The gateways that run on this machine and have left a record.
+    /// Finds the gateways that run on this machine, by their records.
     pub fn find(environment: &Environment) -> Self {
         let mut found = Self::default();
         for folder in own_files::record_folders(environment) {

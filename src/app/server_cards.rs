@@ -1,5 +1,6 @@
-//! Server Cards (SEP-2127) and the AI Catalog that names them: what a client may know of the endpoints before a login. They tell
-//! strangers of single servers only if the operator does (`conceal_servers = false`), and nothing of what is behind them.
+//! Server Cards (SEP-2127) and the AI Catalog that names them: what a client may know about the endpoints before a
+//! login. They reveal single servers to strangers only if the operator permits it (`conceal_servers = false`), and
+//! nothing that these servers offer.
 
 use std::sync::Arc;
 
@@ -19,16 +20,16 @@ use crate::{
     support::Digest,
 };
 
-/// The media type of a card.
+/// Media type of a card.
 const CARD: &str = "application/mcp-server-card+json";
-/// The media type of the catalog.
+/// Media type of the catalog.
 const CATALOG: &str = "application/ai-catalog+json";
-/// The version of a card: the patch version would tell strangers which fixes are missing.
+/// Version on a card, without the patch version, which would show strangers which fixes are missing.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
-/// The schema of a card.
+/// URL of the cards' JSON schema.
 const SCHEMA: &str = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json";
 
-/// The cards beside the endpoints, and the catalog at both of its places.
+/// Routes of the cards, below each endpoint, and of the catalog, at both of its paths.
 pub(super) fn router(oauth: &OAuth) -> Router {
     let router = Router::new()
         .route("/mcp/server-card", get(merged))
@@ -61,7 +62,7 @@ async fn catalog(State(oauth): State<Arc<OAuth>>, headers: HeaderMap) -> Respons
     document((CATALOG, &headers), &json!({ "specVersion": "1.0", "entries": entries }))
 }
 
-/// The entry of the catalog (AI Catalog, discovery of Server Cards).
+/// An entry of the catalog (AI Catalog, discovery of Server Cards).
 fn entry(settings: &OAuthSettings, endpoint: &Endpoint) -> Value {
     json!({
         "identifier": format!("urn:air:{}:mcp:{}", host(settings), name(endpoint)),
@@ -70,8 +71,8 @@ fn entry(settings: &OAuthSettings, endpoint: &Endpoint) -> Value {
     })
 }
 
-/// The card of an endpoint. The version is the gateway's, without the patch, which the endpoint of a single server replaces by the server's own
-/// once a client has logged in: a card is advisory (discovery, consistency with runtime behavior).
+/// The card of an endpoint. Its version is the gateway's. After the login, the endpoint of a single server gives that
+/// server's own version instead; a card is advisory (discovery, consistency with runtime behavior).
 fn card(settings: &OAuthSettings, endpoint: &Endpoint) -> Value {
     let (title, description) = match &endpoint.target {
         Target::Merged => ("Lockkeeper".to_owned(), "The MCP servers of this gateway, behind one login".to_owned()),
@@ -107,7 +108,7 @@ fn name(endpoint: &Endpoint) -> &str {
     }
 }
 
-/// The host of the public URL, as far as a name may have its characters.
+/// Host of the public URL, limited to characters that a name may have.
 fn host(settings: &OAuthSettings) -> String {
     let (origin, _) = settings.split_issuer();
     let authority = origin.split_once("://").map_or(origin, |(_, authority)| authority);
@@ -116,7 +117,7 @@ fn host(settings: &OAuthSettings) -> String {
     host.chars().filter(is_plain).collect()
 }
 
-/// A host name as a namespace; an address stays as it is.
+/// Reverses the parts of a host name, for use as a namespace; an IPv4 address stays as it is.
 fn reversed(host: &str) -> String {
     if host.split('.').all(|part| part.parse::<u8>().is_ok()) {
         return host.to_owned();
@@ -124,7 +125,7 @@ fn reversed(host: &str) -> String {
     host.split('.').rev().collect::<Vec<_>>().join(".")
 }
 
-/// A public document (discovery, caching).
+/// Response with a public, cacheable document (discovery, caching).
 fn document((kind, headers): (&'static str, &HeaderMap), value: &Value) -> Response {
     let text = value.to_string();
     let tag = format!("\"{}\"", Digest::sha256(&text).short_hex(8));

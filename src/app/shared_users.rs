@@ -1,8 +1,8 @@
-//! Keys that share a user since the time when that was the default. Knows nothing of how keys are made.
+//! Warning about API keys that share a user, from the time when that was the default.
 
 use crate::oauth::{OAuth, OAuthError};
 
-/// Reports once to the operator which keys share a user since the time when that was the default.
+/// Logs once which API keys share a user.
 pub(super) async fn tell(oauth: &OAuth) -> Result<(), OAuthError> {
     for (user, keys) in oauth.keys().take_shared_users().await? {
         tracing::warn!(%user, keys, "{keys} API keys share the user `{user}`, as keys did that were created without --user: \

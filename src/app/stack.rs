@@ -1,4 +1,5 @@
-//! The stack of servers that a call passes, as a list: the one place that decides which layers there are, and their order.
+//! The stack of servers that a call passes, as a list. Only this file decides which layers there are, and in what
+//! order.
 //!
 //! | From the client to the server | Where it is put on |
 //! |---|---|
@@ -25,33 +26,33 @@ use crate::{
     model::{BackendSpec, Target, TaskScope},
 };
 
-/// Builds stacks. Holds what the layers of all servers share.
+/// Builds stacks. Holds state that is shared by the layers of all servers.
 pub struct Stacks {
     task_owners: TaskOwners,
-    /// The only client, of a gateway that has no other.
+    /// The only client of a gateway over stdio; `None` if there may be several.
     sole_client: Option<SoleClient>,
 }
 
 // === impl Stacks ===
 
 impl Stacks {
-    /// Stacks whose layers run their background tasks on this tracker.
+    /// Creates a builder whose layers run background tasks on this tracker.
     pub fn new(task_owners: TaskOwnerDeps, background: (TaskTracker, CancellationToken)) -> Self {
         Self { task_owners: TaskOwners::new(task_owners, background), sole_client: None }
     }
 
-    /// The same for a gateway with this client alone, if it has no other.
+    /// Sets the only client of a gateway over stdio.
     #[must_use]
     pub(super) fn of(self, sole_client: Option<SoleClient>) -> Self {
         Self { sole_client, ..self }
     }
 
-    /// The layers around the server of this backend, the outermost first. One that is off is not in the list.
+    /// Layers around the server of this backend, outermost first. Layers that are turned off are left out.
     fn layers(&self, spec: &BackendSpec, server: &Arc<dyn Server>) -> Vec<Layer> {
         let layers = [
-            // above the bridges of tasks, so that it sees every pair of client and server
+            // around the bridges for tasks, so that it sees every pair of client and server
             Some(layers::owned_tasks(&self.task_owners, TaskScope::of(spec), Arc::clone(server))),
-            // rules about calls belong here: behind routing, with the server's own names, in front of every bound
+            // rules about calls belong here: after routing, with the server's own names, and before every bound
             Some(layers::output_checks()),
             layers::result_size(spec.result_size),
             layers::call_bound(spec.calls),
@@ -60,8 +61,8 @@ impl Stacks {
         layers.into_iter().flatten().collect()
     }
 
-    /// A backend as the gateway takes it: its server with the operator's view of its tools, and the layers for calls of
-    /// clients.
+    /// A backend in the form that the gateway takes: its server behind the operator's view of its tools, and the layers
+    /// for clients' calls.
     pub fn around_server(
         &self,
         spec: &BackendSpec,
@@ -80,9 +81,9 @@ impl Stacks {
         }
     }
 
-    /// An endpoint for clients with a session, and for those without, behind which are these backends. Its decorators stand
-    /// outside the gateway, since a request state is bound to the parameters as the client sent them, and is opened before
-    /// the gateway edits any.
+    /// The servers of an endpoint, for clients with and without a session. The decorators for suspended calls are
+    /// outside of the gateway: a request state is bound to the parameters that the client sent, so it must be opened
+    /// before the gateway edits them.
     pub(super) fn around_endpoint(
         &self,
         (crossing, target): (&Crossing, Target),

@@ -1,4 +1,4 @@
-//! The status of the gateway, put together from its parts at each request.
+//! Status of the gateway, collected from its parts at each request.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Foundation<'_> {
-    /// Returns the status of the gateway, computed on each request.
+    /// Returns a function that collects the status.
     pub(super) fn status(&self, path: &CallPath, reloader: &Arc<Reloader>, clock: &Arc<dyn Clock>) -> StatusSource {
         let (reloader, existing) = (Arc::clone(reloader), self.oauth.settings().backends.clone());
         let CallPath { supervisor, gateway, frontend, stacks: _, crossing: _ } = path;
@@ -56,7 +56,7 @@ impl Foundation<'_> {
     }
 }
 
-/// A group with those of its backends that there are; `url` is the one of the merged endpoint.
+/// Status of a group, with its existing backends; `url` is the merged endpoint's.
 fn group_status(group: &GroupSpec, url: &str, existing: &BackendNames) -> GroupStatus {
     let servers = group.servers.iter().filter(|id| existing.contains(id)).map(ToString::to_string).collect();
     GroupStatus { id: group.id.to_string(), url: format!("{url}/{}", group.id), servers }

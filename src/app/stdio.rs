@@ -1,5 +1,5 @@
-//! The application for one local client on standard input and output. No listener, no users, no pages; the data folder gets
-//! the records of the servers alone, so that the next start is quicker.
+//! The application for one local client over standard input and output. It has no listener, users or pages. The data
+//! folder only gets records of the servers, for a quicker next start.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -25,32 +25,31 @@ use crate::{
     telemetry::Telemetry,
 };
 
-/// Time for running calls after a signal. Clients wait two seconds between the signal that asks and the one that kills.
+/// Time for running calls after a signal. Clients wait two seconds between `SIGTERM` and `SIGKILL`.
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
-/// Age of unused records at which they are deleted.
+/// Age at which unused records are deleted.
 const RECORDS_UNUSED: Duration = Duration::from_hours(24 * 90);
-/// Maximum number of connections, from which the number of listens derives: there is one client.
+/// Maximum number of connections: the limit for listens derives from it, though there is only one client.
 const CONNECTIONS: usize = 1_024;
 
-/// Maximum wait of a list for servers of which nothing is known yet, if others have answered. The servers start with the
-/// client, many clients list once, at the start, and none gives up a list before 30 seconds.
+/// Maximum wait of a list for servers that have never answered, if others have. Servers start together with the client,
+/// and many clients list only once, at the start; no client gives up before 30 seconds.
 const LIST_BUDGET: Duration = Duration::from_secs(20);
 
 /// A gateway for one local client.
 pub struct StdioApp(LocalService);
 
-/// Service for the client.
+/// The service for the client on standard input and output.
 enum LocalService {
     LocalServers(Box<LocalServers>),
-    /// The client has to log in elsewhere: no server is started.
+    /// The client must log in at an HTTP endpoint; no server is started.
     Upgrade(UpgradeOffer),
 }
 
-/// The configured servers.
 struct LocalServers {
     path: CallPath,
     storage: Storage,
-    /// Writer of the records of the servers; `None` if they cannot be kept.
+    /// Writes what is stored about servers; `None` if it cannot be stored.
     records: Option<KnownServers>,
     kept_lists: Option<Arc<KeptLists>>,
     world: World,
@@ -60,7 +59,8 @@ struct LocalServers {
 // === impl StdioApp ===
 
 impl StdioApp {
-    /// Starts the backends. Returns before they are ready. `records` is the folder for what is remembered of them.
+    /// Starts the backends; returns before they are ready. `records` is the folder for what is stored about servers;
+    /// `None` stores nothing.
     pub async fn build(config: &Config, records: Option<PathBuf>, telemetry: Telemetry) -> anyhow::Result<Self> {
         Ok(Self(match module_settings::upgrade(config) {
             Some(offer) => LocalService::Upgrade(offer),
@@ -68,8 +68,8 @@ impl StdioApp {
         }))
     }
 
-    /// Serves the client until it closes `input`, stops reading `output`, or `stop`; then everything is ended. The client
-    /// is the program that started this process, so it needs no authorization.
+    /// Serves the client until it closes `input`, stops reading `output`, or `stop` completes; then ends everything.
+    /// The client is the program that started this process, so it needs no authorization.
     pub async fn serve(
         self,
         input: impl AsyncRead + Unpin,
@@ -92,7 +92,7 @@ impl LocalServers {
     async fn start(config: &Config, records: Option<PathBuf>, telemetry: Telemetry) -> anyhow::Result<Self> {
         descriptors::raise();
         let world = World::new(telemetry, &EgressPolicy::default());
-        // sessions are their channel: nothing has to outlive the process
+        // sessions end with their channel, so nothing has to outlive the process
         let storage = Storage::in_memory().await?;
         let stored = match records {
             Some(folder) => open_records(folder, config).await,
@@ -161,7 +161,7 @@ impl LocalServers {
     }
 }
 
-/// The store for the records of these servers. Several clients may run at once, each with servers of its own.
+/// Opens the store for these servers. Several clients may run at once, each with different servers.
 async fn open_records(folder: PathBuf, config: &Config) -> Option<Storage> {
     let servers = config.backends.iter().filter_map(|spec| spec.transport.server());
     let servers: String = servers.map(|server| server.to_base64url()).collect();
@@ -175,11 +175,11 @@ async fn open_records(folder: PathBuf, config: &Config) -> Option<Storage> {
         Ok(()) => Storage::open(&file).await.map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
     };
-    // such as a data folder that nobody may write to
+    // for example, if the data folder is not writable
     opened.inspect_err(|error| tracing::debug!(error, file = %file.display(), "the servers are not remembered")).ok()
 }
 
-/// The endpoint of the client: the only backend without prefixes is served as it is.
+/// Endpoint of the client. A single backend without name prefixes is served directly.
 fn target(config: &Config) -> Target {
     match &config.backends[..] {
         [only] if config.naming == Naming::Plain => Target::Backend(only.id.clone()),

@@ -1,4 +1,4 @@
-//! Owners of tasks in the store. Knows nothing of who asks for them.
+//! Owners of tasks, in the store.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,10 +12,10 @@ use crate::{
     support::{Clock, Digest},
 };
 
-/// Maximum wait for the store: a call waits for it.
+/// Maximum wait for the store: a call may be waiting.
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Owners of tasks in the store.
+/// Owners of tasks, in the store.
 pub(super) struct StoredTaskOwners {
     storage: Storage,
     clock: Arc<dyn Clock>,
@@ -24,7 +24,6 @@ pub(super) struct StoredTaskOwners {
 // === impl StoredTaskOwners ===
 
 impl StoredTaskOwners {
-    /// The owners in this store.
     pub(super) fn new(storage: Storage, clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self { storage, clock })
     }

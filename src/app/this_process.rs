@@ -1,4 +1,4 @@
-//! What the gateway says of its own process: to commands on this machine, and in the status.
+//! Information about the gateway's own process: for commands on this machine, and for the status.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{
     model::status::ProcessStatus,
 };
 
-/// This process. Cheap to clone.
+/// Records of this process, and its check of outgoing connections. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct ThisProcess {
     records: Arc<LeftRecords>,
@@ -28,27 +28,28 @@ impl ThisProcess {
         Ok(Self { records, outgoing, environment: config.environment.clone() })
     }
 
-    /// Leaves the records. Call it under the lock of the data folder.
+    /// Writes the records. Must be called while the data folder is locked.
     pub(super) fn announce(&self) -> io::Result<()> {
         self.records.leave(&self.environment)
     }
 
-    /// Removes the record of the runtime folder on drop, which must be before the lock of the data folder is freed.
+    /// Returns a guard that removes the record in the runtime folder when dropped. Drop it before the data folder is
+    /// unlocked.
     pub(super) fn guard(&self) -> RecordGuard {
         RecordGuard::new(Arc::clone(&self.records))
     }
 
-    /// Looks which of the configured hosts can be reached.
+    /// Checks which configured hosts can be reached.
     pub(super) async fn check_outgoing(self) {
         self.outgoing.run().await;
     }
 
-    /// For the status.
+    /// This process in the form of the status.
     pub(super) fn status(&self, uptime: Duration) -> ProcessStatus {
         self.records.status(uptime)
     }
 
-    /// What does not work without outgoing HTTPS.
+    /// What does not work without outgoing HTTPS, for the status.
     pub(super) fn unreachable(&self) -> Vec<String> {
         self.outgoing.findings()
     }

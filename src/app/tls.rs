@@ -1,4 +1,4 @@
-//! TLS toward clients, and the sockets beside the one that has it: the port without TLS, and the socket of this machine.
+//! TLS toward clients, and the two sockets that come with it: the port without TLS, and the local socket.
 
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
 
@@ -24,16 +24,16 @@ use crate::{
     web,
 };
 
-/// The listening sockets of a gateway.
+/// Listening sockets of a gateway.
 #[derive(Debug)]
 pub struct Sockets {
-    /// The one for clients.
+    /// The socket for clients.
     pub main: TcpListener,
-    /// The one without TLS, if the service manager has passed it.
+    /// The socket without TLS, if the service manager passed one.
     pub plain: Option<TcpListener>,
 }
 
-/// TLS toward clients.
+/// Everything for TLS toward clients.
 pub(super) struct TlsPart {
     config: Arc<rustls::ServerConfig>,
     keeper: Arc<CertificateKeeper>,
@@ -41,7 +41,7 @@ pub(super) struct TlsPart {
     local: (LocalSocket, UnixListener, PathBuf),
 }
 
-/// The foundation of TLS.
+/// The base that TLS is built on.
 pub(super) struct TlsDeps<'a> {
     pub(super) config: &'a Config,
     pub(super) storage: &'a Storage,
@@ -50,25 +50,23 @@ pub(super) struct TlsDeps<'a> {
     pub(super) world: &'a World,
 }
 
-/// An address that the gateway cannot listen on.
+/// The gateway cannot listen on the configured address.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}")]
 pub struct CannotListen {
-    /// The address.
     pub address: SocketAddr,
-    /// The reason.
     pub source: io::Error,
 }
 
 impl Sockets {
-    /// Listens where the configuration says.
+    /// Listens on the configured address.
     pub async fn bind(config: &Config) -> anyhow::Result<Self> {
         let main = bind(config.listen).await.map_err(|source| CannotListen { address: config.listen, source })?;
         Ok(Self { main, plain: None })
     }
 }
 
-/// Listens on this address; on every address of IPv4 if it is every one of IPv6 and this machine has none.
+/// Listens on `address`. If that is every IPv6 address and this machine has no IPv6, listens on every IPv4 address.
 async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let bound = TcpListener::bind(address).await;
     let Err(error) = &bound else { return bound };
@@ -80,7 +78,7 @@ async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 impl TlsPart {
-    /// Reads the certificate, or prepares for its order; opens the sockets beside. `None` without TLS.
+    /// Reads the certificate, or prepares to order one, and opens the two other sockets. `None` without TLS.
     pub(super) async fn build(deps: TlsDeps<'_>, plain: Option<TcpListener>) -> anyhow::Result<Option<Self>> {
         let Some(spec) = &deps.config.tls else { return Ok(None) };
         let certificates = Arc::new(Certificates::default());
@@ -99,18 +97,18 @@ impl TlsPart {
         Ok(Some(Self { config, keeper, plain, local: (local.0, local.1, path) }))
     }
 
-    /// The certificate for people, whenever it is asked for.
+    /// Returns a function that gives the state of the certificate, for the status.
     pub(super) fn status(&self) -> impl Fn() -> CertificateStatus + Send + Sync + use<> {
         let keeper = Arc::clone(&self.keeper);
         move || keeper.status()
     }
 
-    /// The control file for commands, which come by the socket of this machine.
+    /// Adds the local socket to the control file, for commands.
     pub(super) fn reached_by(&self, control: ControlFile) -> ControlFile {
         control.with_socket(self.local.2.clone())
     }
 
-    /// Serves the sockets beside, until `lifecycle.drain`.
+    /// Serves the two other sockets, until `lifecycle.drain`.
     async fn serve_beside(self, service: HttpService, settings: ListenerSettings, lifecycle: Lifecycle) {
         let Self { plain, local: (socket, local, _), .. } = self;
         let bounded = |connections| ListenerSettings { connections, ..settings.clone() };
@@ -127,7 +125,7 @@ impl TlsPart {
     }
 }
 
-/// Serves clients at `listener`, and the sockets beside, until `lifecycle.drain`.
+/// Serves clients at `listener`, and with TLS also the two other sockets, until `lifecycle.drain`.
 pub(super) async fn serve(
     tls: Option<TlsPart>,
     listener: TcpListener,
@@ -142,7 +140,7 @@ pub(super) async fn serve(
     tokio::join!(listener::serve(clients, service, settings, lifecycle), beside);
 }
 
-/// Listens without TLS. A gateway that may not goes on: port 443 is enough for an authority.
+/// Listens without TLS. If that fails, the gateway goes on: authorities can also verify it over port 443.
 async fn listen_plainly(spec: &TlsSpec) -> Option<TcpListener> {
     let address = spec.plain_listen?;
     let bound = bind(address).await;

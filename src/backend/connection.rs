@@ -3,8 +3,8 @@
 //! A legacy server shares a session with its client; [`handshake`] opens it. A modern server serves self-contained
 //! requests; [`discover`] asks it for its server information. The rest is common: [`calls`] holds the open calls,
 //! [`call`] makes one, [`receive`] handles incoming messages, [`session_protocol`] and [`request_protocol`] attribute
-//! them to a client, and [`server_requests`] keeps the server's requests until they are answered. [`session_interests`] and
-//! [`listen`] bring a server of either era to what its clients want to be told.
+//! them to a client, and [`server_requests`] keeps the server's requests until they are answered. [`session_interests`]
+//! and [`listen`] ask a server of either era for the notifications that its clients want.
 
 mod announcements;
 pub(crate) mod background;

@@ -1,4 +1,4 @@
-//! Dependencies that all backends share. Knows no backend.
+//! Dependencies that all backends share.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,43 +13,39 @@ use crate::{
     support::{Clock, Fence, Latch, Live, MemoryBudget},
 };
 
-/// Dependencies that all backends share, and the tasks of one.
+/// Dependencies shared by all backends, and the task group of this one.
 #[derive(Clone)]
 pub(crate) struct BackendContext {
-    /// The memory budget of the process.
+    /// Memory budget of the process.
     pub(super) budget: MemoryBudget,
-    /// The configured limits.
     pub(super) limits: Live<LimitsConfig>,
-    /// Turns of process starts.
+    /// Limits how many processes start at once.
     pub(super) starts: Arc<StartTurns>,
     /// The gateway's environment; child processes get an allow list of it.
     pub(super) environment: Arc<BTreeMap<String, String>>,
-    /// Starts their processes.
     pub(super) spawner: Spawner,
-    /// Output of the backend's programs, for its operator.
+    /// Output of the backend's programs, kept for the operator.
     pub(super) kept: KeptOutput,
-    /// The client for HTTP of servers without settings of their own.
+    /// HTTP client for servers without TLS or proxy settings of their own.
     pub(super) client: Client,
-    /// The group of the backend's own tasks.
     pub(super) tasks: TaskGroup,
-    /// Wall-clock time.
     pub(super) clock: Arc<dyn Clock>,
-    /// Signer of who calls; `None` in a process without signing keys.
+    /// Signs assertions about the calling user; `None` in a process without signing keys.
     pub(super) signer: Option<IdentitySigner>,
-    /// Detected eras of servers.
+    /// Eras detected so far.
     pub(super) memory: KnownEras,
-    /// Access to servers that ask for something first.
+    /// Access to servers that require a login or secrets first.
     pub(super) access: ServerAccess,
-    /// Observer of lost client sessions (`OnLoss::End`) and of detected eras.
+    /// Notified of lost client sessions (`OnLoss::End`) and of detected eras.
     pub(super) observer: Observer,
-    /// Passed by everything that is sent to servers.
+    /// Everything sent to servers waits here until this replica may send.
     pub(super) fence: Fence,
-    /// The only client, of a gateway that has no other.
+    /// The only client of a gateway over stdio; `None` if there may be several.
     pub(super) sole_client: Option<SoleClient>,
-    /// Open when this replica is the home of the servers that have one.
+    /// Open while this replica is the home of servers that run on one replica only.
     pub(super) home: Latch,
-    /// The user whose server it is; `None` for one that all share.
+    /// The user whose server it is; `None` for a server shared by all users.
     pub(super) user: Option<UserId>,
-    /// The clients that hear what servers say outside of calls.
+    /// The clients that receive notifications outside of calls.
     pub(super) hearers: Arc<Hearers>,
 }

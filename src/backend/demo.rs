@@ -27,22 +27,19 @@ use crate::{
     support::Clock,
 };
 
-/// The demonstration backend.
 pub struct Demo {
     clock: Arc<dyn Clock>,
     counter: Arc<Counter>,
 }
 
 impl Demo {
-    /// The backend's protocol version.
     pub const REVISION: Revision = results::REVISION;
 
-    /// Creates the backend.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, counter: Counter::new() }
     }
 
-    /// Drops the subscriptions of a client that is gone.
+    /// Drops the subscriptions of a client that has left.
     pub(super) fn forget(&self, requester: &Requester) {
         self.counter.forget(requester);
     }
@@ -79,7 +76,7 @@ impl Demo {
         if let Err(error) = content::read(&uri, 0) {
             return Reply::failed(error);
         }
-        // the other lists never change
+        // the other resources never change
         match call.method {
             Method::ResourcesSubscribe if uri == counter::URI => self.counter.subscribe(call.context.requester.clone()),
             Method::ResourcesUnsubscribe if uri == counter::URI => self.counter.unsubscribe(&call.context.requester),
@@ -90,7 +87,7 @@ impl Demo {
 }
 
 impl Demo {
-    /// Notifications for a client, or for the listen behind its subscriptions.
+    /// Notifications for a client with a session, or for the subscriptions in the filter.
     fn listen(&self, call: &Call) -> Reply {
         let (uris, requester) = (listen::resources(&call.params), call.context.requester.clone());
         if uris.is_empty() {
@@ -111,7 +108,7 @@ impl Demo {
     }
 }
 
-/// A subscribed client. Dropping it unsubscribes.
+/// A client's subscription to the counter. Dropping it unsubscribes.
 struct Subscribed {
     counter: Arc<Counter>,
     requester: Requester,
@@ -123,7 +120,6 @@ impl Drop for Subscribed {
     }
 }
 
-/// The parameters of `tools/call`.
 #[derive(Debug, Default, serde::Deserialize)]
 struct DemoToolCall<'a> {
     #[serde(borrow)]
@@ -133,14 +129,14 @@ struct DemoToolCall<'a> {
 }
 
 impl DemoToolCall<'_> {
-    /// One argument; `None` if it is missing or has another type. Other arguments are skipped and not parsed: there may
-    /// be hundreds of thousands, and this runs on a thread that serves other requests too.
+    /// One argument; `None` if it is missing or has another type. Other arguments are skipped without parsing: there
+    /// may be hundreds of thousands, and this thread serves other requests too.
     fn argument<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         let arguments = Object::parse(self.arguments?.get().as_bytes())?;
         serde_json::from_str(arguments.get(name)?).ok()
     }
 
-    /// A string, still quoted: it may have megabytes.
+    /// A string argument, still quoted, without a copy: it may have megabytes.
     fn quoted(&self, name: &str) -> Option<&str> {
         let text = Object::parse(self.arguments?.get().as_bytes())?.get(name)?;
         text.starts_with('"').then_some(text)
@@ -171,7 +167,7 @@ impl Server for Demo {
     }
 }
 
-/// Counts down once a second, with progress if the client asked for it. Dropping the reply stops it.
+/// Counts down once a second, with progress if the client asked for it. Dropping the reply stops the countdown.
 fn countdown(from: u64, params: &Payload) -> Reply {
     let token = meta::progress_token(params).and_then(|token| serde_json::from_slice::<Value>(&token).ok());
     Reply::new(async_stream::stream! {

@@ -1,4 +1,4 @@
-//! Errors of starts and of dispatch. The texts are shown to people: in the status, in logs, and in errors of calls.
+//! Errors of starts and of dispatch. People read the texts in the status, in logs and in errors of calls.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     model::BackendId,
 };
 
-/// Failure of a start, and its remedy.
+/// Why a start failed, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
     /// The program cannot be run.
@@ -20,26 +20,26 @@ pub enum StartError {
     /// The configuration lacks something that only this server needs.
     #[error("{0}")]
     Misconfigured(&'static str),
-    /// No common protocol version (`translation` 6.1).
+    /// The server and the gateway have no protocol version in common (`translation` 6.1).
     #[error("{reason}")]
     Incompatible {
-        /// The offered and the received versions, and the remedy.
+        /// Offered and received versions, and what to do.
         reason: String,
         /// The versions that the server listed.
         supported: Vec<String>,
     },
-    /// The server reports the other era (`translation` 2.7).
+    /// The server belongs to another era than the configured one (`translation` 2.7).
     #[error("{0}: set `era = \"auto\"`, or leave it out")]
     OtherEra(String),
-    /// The server wants to be reached over another transport (`translation` 6.8).
+    /// The server asks to be reached over another transport (`translation` 6.8).
     #[error("the server wants to be reached at {0}")]
     Upgrade(TransportOffer),
-    /// That is not followed.
+    /// The gateway does not follow the server to another endpoint.
     #[error("upgrade refused: the server wants to be reached at {offer}, {why}")]
     UpgradeRefused {
-        /// The endpoint and the transport.
+        /// Endpoint and transport that the server named.
         offer: TransportOffer,
-        /// The reason.
+        /// Why the gateway does not follow, as the end of the sentence.
         why: &'static str,
     },
     /// The server cannot be reached, or the connection broke during the handshake.
@@ -48,44 +48,44 @@ pub enum StartError {
     /// The server rejected the handshake.
     #[error("{0}")]
     Refused(String),
-    /// The server rejected the credentials, and only the user can get others.
+    /// The server rejected the credentials, and only the user can get new ones.
     #[error("{0}")]
     LoginRequired(String),
-    /// The answer is no handshake (`translation` 6.3).
+    /// The answer does not fit the handshake (`translation` 6.3).
     #[error("the server answered `initialize` wrongly: {0}")]
     Malformed(String),
-    /// The start failed, and the server printed text on its standard output, which may be why.
+    /// The start failed, perhaps because the server printed text on its standard output.
     #[error("it prints text on its standard output, where only messages belong; {0}")]
     PrintsText(Box<Self>),
-    /// The last start failed, and the next one is due in this time; zero: it runs.
+    /// The last start failed. The next one is due in `retry_in`; at zero, it is running.
     #[error("{error}; {}", next_try(*.retry_in))]
     Postponed {
-        /// The failure.
+        /// Why the last start failed.
         error: Box<Self>,
         /// Time until the next start.
         retry_in: Duration,
     },
-    /// The handshake timed out.
+    /// The handshake took longer than this.
     #[error("the server did not complete its handshake within {} s; raise `start_timeout` if it needs longer", .0.as_secs())]
     TimedOut(Duration),
-    /// It runs at another replica (`home = "one"`).
+    /// The server runs at another replica (`home = "one"`).
     #[error("it runs at another replica of this gateway; try again")]
     Elsewhere,
-    /// The gateway is stopping, or runs with another configuration of this server.
+    /// The gateway is stopping, or has another configuration of this server now.
     #[error("its configuration has changed, or the gateway is stopping; try again")]
     Stopping,
 }
 
-/// Failure to begin a call.
+/// Why a call could not begin.
 pub(crate) enum DispatchError {
-    /// No connection can serve it.
+    /// No connection can serve the call.
     Unavailable(ErrorObject),
-    /// The server was just found to be of the other era.
+    /// The server turned out to be of the other era.
     EraChanged,
 }
 
 impl StartError {
-    /// This failure of a server that printed text (`has_stray`) before it ended or fell silent.
+    /// Adds that the server printed text (`has_stray`), to an error that this may explain.
     #[must_use]
     pub(crate) fn printing_text(self, has_stray: bool) -> Self {
         match self {
@@ -94,13 +94,13 @@ impl StartError {
         }
     }
 
-    /// This failure, with the time until the next start.
+    /// Adds the time until the next start.
     #[must_use]
     pub(crate) fn postponed(self, retry_in: Duration) -> Self {
         Self::Postponed { error: Box::new(self), retry_in }
     }
 
-    /// True if an early retry is useless.
+    /// True if an early retry cannot help.
     pub fn is_lasting(&self) -> bool {
         match self {
             Self::Postponed { error, .. } | Self::PrintsText(error) => error.is_lasting(),
@@ -114,7 +114,7 @@ impl StartError {
         }
     }
 
-    /// True if only the user can help, by a login.
+    /// True if only a login by the user helps.
     fn requires_login(&self) -> bool {
         match self {
             Self::Postponed { error, .. } | Self::PrintsText(error) => error.requires_login(),
@@ -123,7 +123,7 @@ impl StartError {
         }
     }
 
-    /// The error of a call to this backend.
+    /// The error of a call to `backend`.
     pub fn of_call(&self, backend: &BackendId) -> ErrorObject {
         let reason = self.to_string();
         let retry = match self {
@@ -137,7 +137,7 @@ impl StartError {
         ErrorObject::unavailable(&format!("Server `{backend}` is not available: {reason}"), &unavailable)
     }
 
-    /// The versions that the server listed, if none of them is known here.
+    /// Versions that the server listed; empty unless the gateway knows none of them.
     fn supported(&self) -> &[String] {
         match self {
             Self::Incompatible { supported, .. } => supported,
@@ -147,7 +147,7 @@ impl StartError {
     }
 }
 
-/// The time of the next start, for people; a part of a second counts as one.
+/// The time of the next start, for people; a fraction of a second counts as a whole one.
 fn next_try(retry_in: Duration) -> String {
     match retry_in.as_secs() + u64::from(retry_in.subsec_nanos() > 0) {
         0 => "it is being tried again".to_owned(),
@@ -155,7 +155,7 @@ fn next_try(retry_in: Duration) -> String {
     }
 }
 
-/// The error of a subscription above the limit.
+/// The error of a subscription above `MAX_SUBSCRIPTIONS`.
 pub(crate) fn too_many_subscriptions() -> ErrorObject {
     ErrorObject::invalid_params("too many resources are subscribed to at this server")
 }

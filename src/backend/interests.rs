@@ -1,5 +1,5 @@
-//! Interests of one backend's clients: log levels and topics, by sharer. Each connection of a sharer brings
-//! its server to the union of them (`translation` 4c). Knows nothing of how a server is told.
+//! Interests of one backend's clients: log levels and topics, by sharer. Each connection of a sharer asks its server
+//! for the union of them (`translation` 4c).
 
 pub(crate) mod listens;
 
@@ -18,8 +18,8 @@ use crate::{
     model::{Requester, UserId},
 };
 
-/// Maximum number of topics of the clients on one connection. Where several users share it, none has more than half of
-/// what the others leave.
+/// Maximum number of topics of one sharer. If several users share it, none may have more than half of what the others
+/// leave.
 const MAX_SUBSCRIPTIONS: usize = 10_000;
 
 /// A resource or a task to subscribe to.
@@ -27,7 +27,7 @@ const MAX_SUBSCRIPTIONS: usize = 10_000;
 pub(crate) enum Topic {
     /// Updates of the resource with this URI, and of its sub-resources.
     Resource(String),
-    /// The status of the task with this id (tasks extension).
+    /// Status of the task with this id (tasks extension).
     Task(String),
 }
 
@@ -43,30 +43,30 @@ struct Inner {
 /// Levels and topics of one sharer's clients.
 #[derive(Debug, Default)]
 struct SharerInterests {
-    /// Levels of listens and calls, by number: a session may set its own at any time.
+    /// Levels of listens and calls, by number. They are live: a session may change its own at any time.
     levels: HashMap<u64, LogLevel>,
     last_level: u64,
-    /// The most verbose of them, when they were looked at last.
+    /// The most verbose level when [`SharerInterests::look_at_levels`] last ran.
     level: Option<Level>,
-    /// The change that made it the most verbose.
+    /// The change that set it.
     level_since: u64,
     topics: BTreeMap<Topic, TopicHolders>,
-    /// Number of topics of each user.
+    /// Number of topics by user.
     users: HashMap<UserId, usize>,
-    /// The number of changes, for the connections of the sharer.
+    /// Number of changes so far; the connections of the sharer watch it.
     changes: watch::Sender<u64>,
 }
 
 /// The clients that want one topic.
 #[derive(Debug, Default)]
 struct TopicHolders {
-    /// With the number of their listens for it.
+    /// By client: its user, and the number of its listens for the topic.
     holders: HashMap<Requester, (UserId, usize)>,
-    /// The change that added the latest of them.
+    /// The change that added the latest listen.
     since: u64,
 }
 
-/// The topics and the level of one listen, or the level of one call. Dropping it gives them up.
+/// The topics and the level of one listen, or the level of one call. Dropping it withdraws them.
 #[derive(Debug)]
 pub(crate) struct Interest {
     interests: Arc<Interests>,
@@ -74,11 +74,11 @@ pub(crate) struct Interest {
     holder: Requester,
     user: UserId,
     topics: HashSet<Topic>,
-    /// The number of its level, if it has one.
+    /// Number of its level; `None` if it has none.
     level: Option<u64>,
 }
 
-/// The view of one connection.
+/// Interests as one connection sees them.
 #[derive(Debug)]
 pub(crate) struct InterestsView {
     interests: Arc<Interests>,
@@ -86,43 +86,43 @@ pub(crate) struct InterestsView {
     changes: watch::Receiver<u64>,
 }
 
-/// The step from what a server knows to what is wanted of it.
+/// Difference between what a server knows and what clients want.
 #[derive(Debug, Default)]
 pub(crate) struct Difference {
-    /// The number of changes that it covers.
+    /// Number of the latest change that it covers.
     pub(crate) version: u64,
-    /// The effective level: the most verbose.
+    /// The most verbose level that a client wants.
     pub(crate) level: Option<Level>,
     /// Topics that the server does not know, each with the users who want it.
     pub(crate) missing: Vec<(Topic, Vec<UserId>)>,
-    /// Topics that nobody wants any more.
+    /// Topics that no client wants any more.
     pub(crate) unwanted: Vec<Topic>,
 }
 
-/// All the topics that this user may have are taken.
+/// The user has as many topics as allowed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NoRoom;
 
 // === impl Interests ===
 
 impl Interests {
-    /// The interest of a listen or a call of `holder`: nothing yet.
+    /// An empty interest of a listen or a call of `holder`.
     pub(crate) fn of(self: &Arc<Self>, key: &ConnectionKey, holder: Requester, user: UserId) -> Interest {
         Interest { interests: Arc::clone(self), key: key.sharer(), holder, user, topics: HashSet::new(), level: None }
     }
 
-    /// The view of a connection of `key`.
+    /// The view of the connection `key`.
     pub(crate) fn view(self: &Arc<Self>, key: &ConnectionKey) -> InterestsView {
         let changes = self.0.lock().sharers.entry(key.sharer()).or_default().changes.subscribe();
         InterestsView { interests: Arc::clone(self), key: key.clone(), changes }
     }
 
-    /// The number of changes so far.
+    /// Number of changes of the sharer so far.
     pub(crate) fn version(&self, key: &ConnectionKey) -> u64 {
         self.0.lock().sharers.get(&key.sharer()).map_or(0, |sharer| *sharer.changes.borrow())
     }
 
-    /// Makes the connections of `key` compare again.
+    /// Makes the connections of `key`'s sharer compare again.
     pub(crate) fn touch(&self, key: &ConnectionKey) {
         if let Some(sharer) = self.0.lock().sharers.get_mut(&key.sharer()) {
             sharer.changed();
@@ -136,31 +136,31 @@ impl Interests {
         }
     }
 
-    /// All topics.
+    /// Topics that clients of the sharer want.
     pub(crate) fn topics(&self, key: &ConnectionKey) -> Vec<Topic> {
         let inner = self.0.lock();
         let sharer = inner.sharers.get(&key.sharer());
         sharer.map(|sharer| sharer.topics.keys().cloned().collect()).unwrap_or_default()
     }
 
-    /// True if a client waits for updates: such a connection is not idle.
+    /// True if a client waits for updates on the connection `key`, which is therefore not idle.
     pub(crate) fn waits(&self, key: &ConnectionKey) -> bool {
         key.is_first_slot() && self.0.lock().sharers.get(key).is_some_and(|sharer| !sharer.topics.is_empty())
     }
 
-    /// True if somebody wants `topic` itself.
+    /// True if a client wants exactly this topic.
     pub(crate) fn is_wanted(&self, key: &ConnectionKey, topic: &Topic) -> bool {
         self.0.lock().sharers.get(&key.sharer()).is_some_and(|sharer| sharer.topics.contains_key(topic))
     }
 
-    /// The clients that want `topic`, or a resource above it (all versions, resources: an update may be of a sub-resource). Others
-    /// are not looked at.
+    /// The clients that want `topic`, or a resource above it (all versions, resources: an update may be about a
+    /// sub-resource).
     pub(crate) fn holders(&self, key: &ConnectionKey, topic: &Topic) -> HashSet<Requester> {
         let inner = self.0.lock();
         let Some(topics) = inner.sharers.get(&key.sharer()).map(|sharer| &sharer.topics) else { return HashSet::new() };
         let all: Vec<&TopicHolders> = match topic {
             Topic::Task(_) => topics.get(topic).into_iter().collect(),
-            // a long URI may have more above it than there are topics
+            // look up every URI above this one, unless there are more of them than topics
             Topic::Resource(uri) if uri::above(uri).take(topics.len()).count() < topics.len() => {
                 uri::above(uri).filter_map(|above| topics.get(&Topic::Resource(above.to_owned()))).collect()
             }
@@ -176,7 +176,7 @@ impl Interests {
 // === impl Inner ===
 
 impl Inner {
-    /// Removes the sharer if nothing is left of it.
+    /// Removes the sharer if it is empty.
     fn tidy(&mut self, key: &ConnectionKey) {
         if self.sharers.get(key).is_some_and(SharerInterests::is_empty) {
             self.sharers.remove(key);
@@ -191,7 +191,7 @@ impl Interest {
     ///
     /// # Errors
     ///
-    /// There is no room for it.
+    /// [`NoRoom`] if the user has as many topics as allowed.
     pub(crate) fn want(&mut self, topic: Topic) -> Result<u64, NoRoom> {
         let mut inner = self.interests.0.lock();
         let sharer = inner.sharers.entry(self.key.clone()).or_default();
@@ -208,8 +208,8 @@ impl Interest {
         Ok(sharer.changed())
     }
 
-    /// Adds the level; returns the number of the change that the server has to know. A level that any session has set by now
-    /// counts, whether its own listen has noticed or not.
+    /// Adds the level; returns the number of the change that the server has to know. Every level that a session has set
+    /// so far counts, even if its own listen has not noticed yet.
     pub(crate) fn hold_level(&mut self, level: &LogLevel) -> u64 {
         let mut inner = self.interests.0.lock();
         let sharer = inner.sharers.entry(self.key.clone()).or_default();
@@ -219,7 +219,7 @@ impl Interest {
         sharer.look_at_levels()
     }
 
-    /// Notices that the session has set its level.
+    /// Looks at the levels again, after the session has set its own.
     pub(crate) fn level_changed(&self) {
         if let Some(sharer) = self.interests.0.lock().sharers.get_mut(&self.key) {
             sharer.look_at_levels();
@@ -236,7 +236,7 @@ impl Interest {
         inner.tidy(&self.key);
     }
 
-    /// Gives up all topics but these.
+    /// Withdraws all topics except `kept`.
     pub(crate) fn narrow(&mut self, kept: &[Topic]) {
         let (kept, left) = mem::take(&mut self.topics).into_iter().partition(|topic| kept.contains(topic));
         self.topics = kept;
@@ -274,19 +274,19 @@ impl Drop for Interest {
 // === impl InterestsView ===
 
 impl InterestsView {
-    /// Waits for a change. Never ends without one.
+    /// Waits for the next change.
     pub(crate) async fn changed(&mut self) {
-        // the sharer stays as long as it has a view
+        // the sender lives as long as the sharer has a view
         let _ = self.changes.changed().await;
     }
 
-    /// The number of changes, which count as seen.
+    /// Number of changes so far, all marked as seen.
     pub(crate) fn seen(&mut self) -> u64 {
         *self.changes.borrow_and_update()
     }
 
-    /// Compares what is wanted with the `topics` of the server. One that it `knows`, since the change with this number, is
-    /// not missing. Only the first connection of a sharer has topics.
+    /// Compares what clients want with the `topics` that the server has. A topic is missing unless `knows` holds for it
+    /// and the change that last added a listen. Only the first connection of a sharer has topics.
     pub(crate) fn difference<'a>(
         &mut self,
         knows: impl Fn(&Topic, u64) -> bool,
@@ -305,7 +305,7 @@ impl InterestsView {
         Difference { version, level, missing, unwanted }
     }
 
-    /// True if somebody wants the topic.
+    /// True if a client wants the topic.
     pub(crate) fn is_wanted(&self, topic: &Topic) -> bool {
         self.interests.is_wanted(&self.key, topic)
     }
@@ -313,7 +313,7 @@ impl InterestsView {
 
 impl Drop for InterestsView {
     fn drop(&mut self) {
-        // this view has no receiver any more
+        // drop this view's receiver first, so that it does not count
         self.changes = watch::Sender::default().subscribe();
         self.interests.0.lock().tidy(&self.key.sharer());
     }
@@ -322,7 +322,7 @@ impl Drop for InterestsView {
 // === impl Topic ===
 
 impl Topic {
-    /// The URI of a resource.
+    /// URI of a resource; `None` for a task.
     pub(crate) fn uri(&self) -> Option<&str> {
         match self {
             Self::Resource(uri) => Some(uri),
@@ -330,7 +330,7 @@ impl Topic {
         }
     }
 
-    /// The id of a task.
+    /// Id of a task; `None` for a resource.
     pub(crate) fn task(&self) -> Option<&str> {
         match self {
             Self::Resource(_) => None,
@@ -355,7 +355,7 @@ impl TopicHolders {
 // === impl SharerInterests ===
 
 impl SharerInterests {
-    /// Reports a change to the connections; returns its number.
+    /// Counts a change and wakes the connections; returns its number.
     fn changed(&self) -> u64 {
         let mut version = 0;
         self.changes.send_modify(|changes| {
@@ -365,18 +365,17 @@ impl SharerInterests {
         version
     }
 
-    /// Finds the most verbose level, which the connections learn if it is another than before; returns the number of that
-    /// change.
+    /// Finds the most verbose level, and counts a change if it differs. Returns the number of the change that set it.
     fn look_at_levels(&mut self) -> u64 {
         let level = self.levels.values().filter_map(LogLevel::get).min();
-        // a server cannot be told that nobody wants any
+        // no request withdraws a level, so `None` is no change
         if mem::replace(&mut self.level, level) != level && level.is_some() {
             self.level_since = self.changed();
         }
         self.level_since
     }
 
-    /// True if `user` may have another topic. With several users, each of them leaves room for a further one.
+    /// True if `user` may have another topic. If several users share, each leaves room for one more.
     fn has_room(&self, key: &ConnectionKey, user: &UserId, topic: &Topic) -> bool {
         if self.topics.get(topic).is_some_and(|wanted| wanted.has_user(user)) {
             return true;
@@ -398,7 +397,7 @@ impl SharerInterests {
         wanted.since = version;
     }
 
-    /// Removes one listen of `holder` for `topic`. Returns true if it was the last one of all.
+    /// Removes one listen of `holder` for `topic`. Returns true if it was the last listen for it.
     fn remove(&mut self, holder: &Requester, topic: &Topic) -> bool {
         let Some(wanted) = self.topics.get_mut(topic) else { return false };
         let Some((user, count)) = wanted.holders.get_mut(holder) else { return false };
@@ -418,7 +417,7 @@ impl SharerInterests {
         is_last
     }
 
-    /// Removes a topic with all who want it.
+    /// Removes a topic and all interest in it.
     fn end(&mut self, topic: &Topic) {
         let Some(wanted) = self.topics.remove(topic) else { return };
         for user in wanted.users() {

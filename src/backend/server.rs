@@ -1,5 +1,5 @@
-//! One backend as a [`Server`]: which connection serves a call, and which decorators its client and its server need.
-//! [`EraServer`] makes the call.
+//! One backend as a [`Server`]: selects the connection for a call, and wraps the call in the decorators that adapt its
+//! client to this server. [`EraServer`] makes the call.
 
 mod attempts;
 pub(crate) mod call_meters;
@@ -26,7 +26,7 @@ use crate::{
     model::OnLoss,
 };
 
-/// A backend behind the interface that the gateway uses.
+/// The interface of a backend to the gateway.
 #[derive(Clone)]
 pub(crate) struct BackendServer(pub(crate) Arc<ExternalBackend>);
 
@@ -46,7 +46,7 @@ impl Server for BackendServer {
             Pair::Alike => server.serve(route, call),
             Pair::Differ(decorators) => backend.crossing.serve(decorators, (server, self.clone()), call),
             Pair::NotMet => Reply::later(Arc::clone(backend).call_once_met(route, call)),
-            // it may have run up to its server request
+            // the call may have run up to the server request that it waits for
             Pair::Gone => Reply::failed(backend.may_have_run("its server was replaced while it waited for input")),
         }
     }
@@ -57,10 +57,10 @@ impl Server for BackendServer {
 }
 
 impl BackendServer {
-    /// Passes an event that the server has announced to the client of this listen through what stands between the two.
+    /// Passes an announced event to the client of this listen, through the decorators for the pair.
     fn pass_on(&self, call: Call) -> Reply {
         let Self(backend) = self;
-        // as a listen, which hears nothing before the server is known
+        // like a listen before the server's era is known: no event arrives
         let Some(era) = backend.era.now() else { return nothing() };
         let server = EraServer { backend: Arc::clone(backend), era };
         match backend.crossing.pair(&call, era) {
@@ -71,13 +71,14 @@ impl BackendServer {
     }
 }
 
-/// The reply to a listen that has no event to pass on.
+/// The reply to a listen without an event to pass on.
 fn nothing() -> Reply {
     Reply::new(stream::empty())
 }
 
 impl ExternalBackend {
-    /// The route of a client's call to a server of this era.
+    /// The connection for a client's call, if the server is of the era `era`. A list is asked of the connection that
+    /// last reported a change of it.
     fn route(&self, era: Era, call: &Call) -> Route {
         let key = self.key(era, &call.context);
         let ready = |key: &ConnectionKey| self.pool.ready(key).filter(|ready| ready.connection.era() == era);
@@ -90,12 +91,12 @@ impl ExternalBackend {
         Route { era, key, ready }
     }
 
-    /// The key of a client's connection to a server of this era.
+    /// Key of a client's connection, if the server is of the era `era`.
     pub(super) fn key(&self, era: Era, context: &Context) -> ConnectionKey {
         self.keys.key(era, context)
     }
 
-    /// Leases the connection of `key` at a server of this era: `ready`, if it is still usable.
+    /// Leases the connection of `key`: `ready` if it is still usable, else an open one or a new one.
     pub(super) async fn connection(
         self: &Arc<Self>,
         (era, key): (Era, &ConnectionKey),
@@ -115,8 +116,8 @@ impl ExternalBackend {
         Ok(leased)
     }
 
-    /// True if the server may keep state about its clients. With exchanges and no sessions, the loss of a connection
-    /// loses nothing.
+    /// True if the server may keep state about its clients. Without sessions and on exchanges, a lost connection takes
+    /// no state with it.
     fn can_lose_state(&self) -> bool {
         self.era.has_sessions() || self.spec.is_channel()
     }

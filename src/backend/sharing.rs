@@ -1,5 +1,5 @@
-//! Who shares a connection: its key, the pool of the connections of one backend, and the question slots of those whose
-//! messages name no call.
+//! Sharing of connections: keys, the pool of connections of one backend, and slots for server requests that name no
+//! call.
 
 mod circuit;
 pub(crate) mod connection_key;

@@ -1,5 +1,5 @@
-//! How a connection is opened: its transport and process, the server's era, the handshake; and what is begun before anybody
-//! asks. Knows no calls.
+//! How a connection is opened: its transport and process, the server's era, the handshake. Also what starts before a
+//! client asks for it.
 
 pub(crate) mod connection_start;
 pub(crate) mod detection;

@@ -37,28 +37,27 @@ use crate::{
     },
 };
 
-/// Delay before a start that is unlikely to succeed.
+/// Delay before the next start after an error that a retry can hardly fix.
 const LASTING_DELAY: Duration = Duration::from_mins(5);
-/// Maximum delay before any other start.
+/// Maximum delay before the next start after other errors.
 const MAX_DELAY: Duration = Duration::from_mins(1);
-/// A connection that ends sooner counts as another failure in a row, unless it answered a client's call.
+/// A connection that ends sooner counts as a failure, unless it answered a client's call.
 const SHORT_LIFE: Duration = Duration::from_secs(10);
-/// Minimum interval between two searches for idle connections.
+/// Maximum interval between searches for idle connections.
 const SWEEP: Duration = Duration::from_secs(30);
 
-/// Life of a spare process after the last connection of a client.
+/// Time to keep spare processes after the last connection of a client.
 const SPARE_LIFE: Duration = Duration::from_mins(1);
 
-/// Maximum wait for the programs of a server that is started anew.
+/// Maximum wait for the programs of a restarted server to end.
 const END_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// The requests of the operator to start a server anew, with the programs that ran then.
+/// Restarts by the operator: the process ids that ran at that moment.
 type Restarts = watch::Receiver<Vec<u32>>;
 
-/// Supervises one backend.
 struct Supervision(Arc<ExternalBackend>);
 
-/// Starts a server without waiting for it, with tasks of its own.
+/// Starts a server in a task group of its own, and returns at once.
 pub(super) fn start(spec: BackendSpec, context: BackendContext) -> Arc<ExternalBackend> {
     let tasks = TaskGroup::new(context.tasks.end().child_token());
     let backend = Arc::new(ExternalBackend::new(spec, BackendContext { tasks: tasks.clone(), ..context }));
@@ -70,8 +69,8 @@ pub(super) fn start(spec: BackendSpec, context: BackendContext) -> Arc<ExternalB
 // === impl Supervision ===
 
 impl Supervision {
-    /// Keeps the base connection open until the backend is ended: from when this replica is the home of a backend that has
-    /// one.
+    /// Keeps the base connection open until the backend ends. If only one replica runs the server, starts once this
+    /// replica is its home.
     async fn supervise(self) {
         let end = self.0.context.tasks.end().clone();
         tokio::select! {
@@ -79,12 +78,12 @@ impl Supervision {
             () = end.cancelled() => {}
             () = async { self.at_home().await; self.hold_base().await } => {}
         }
-        // calls may wait for it
+        // wake waiting calls
         self.0.pool.base().set(SlotState::Failed(StartError::Stopping));
     }
 
-    /// Ends idle connections until the backend is ended, unless the loss of one ends the client's session; and spare
-    /// processes that no client needs.
+    /// Ends idle connections, unless a lost one would end the client's session (`on_loss = "end"`), and spare processes
+    /// that clients no longer need.
     async fn sweep(self) {
         let end = self.0.context.tasks.end().clone();
         let period = (self.0.spec.idle_timeout / 2).clamp(Duration::from_millis(10), SWEEP);
@@ -102,7 +101,7 @@ impl Supervision {
         }
     }
 
-    /// Ends the spare processes once no client has had a connection for a while.
+    /// Ends spare processes once no client has had a connection for [`SPARE_LIFE`].
     async fn end_spares(&self) {
         if self.0.pool.has_clients() {
             self.0.opener.transport.spares.needed();
@@ -156,7 +155,7 @@ impl Supervision {
     /// Records and logs a failed start.
     fn failed(&self, failure: Failure, retry_in: Duration) {
         let error = failure.error.clone().printing_text(self.0.opener.transport.output.has_stray());
-        // it may lack a network setting
+        // the server may lack network settings
         let advice = transport::advice(&self.0.spec, &self.0.context.environment).filter(|_| !error.is_lasting());
         let output = last_output_text(&failure.output);
         tracing::warn!(
@@ -167,7 +166,7 @@ impl Supervision {
         self.0.pool.base().set(SlotState::Failed(error.postponed(retry_in)));
     }
 
-    /// Waits for the next start.
+    /// Waits until the next start is due.
     async fn pause(&self, wait: Duration, restarts: &mut Restarts) -> Pause {
         tokio::select! {
             () = self.0.health.pause(wait) => Pause::Over,
@@ -178,8 +177,8 @@ impl Supervision {
         }
     }
 
-    /// Waits for the end of the programs that ran when the operator had the server started anew: they may have what only one can
-    /// have.
+    /// Waits for the end of the programs that ran when the operator restarted the server: they may hold something that
+    /// only one process can have.
     async fn started_anew(&self, restarts: &mut Restarts, output: Vec<OutputLine>) -> SessionEnded {
         let pids = restarts.borrow_and_update().clone();
         self.0.health.lost(RESTARTED.to_owned(), output);
@@ -187,18 +186,18 @@ impl Supervision {
         SessionEnded::Restarted
     }
 
-    /// Gives calls a new base connection.
+    /// Makes a new base connection available to calls.
     async fn serve(&self, base: &Slot, key: &ConnectionKey, connection: &Arc<ServerConnection>) {
         self.0.crossing.set_server_tasks(connection.tasks());
         connection.follow_interests().await;
         let lived = base.has_lived();
-        // first, since a call of a client is refused while the server counts as failed
+        // before the connection is set: clients' calls are refused while the server counts as failed
         if let Some(summary) = connection.summary() {
             self.0.health.ready(summary);
         }
         base.set(SlotState::Ready(Arc::clone(connection)));
         self.0.opener.transport.demand.met();
-        // listeners know an earlier connection, or were notified in vain during the start
+        // clients may have an earlier connection's lists, or none because the server failed
         if lived && connection.context.is_of_one_client {
             self.0.notify_restarted(key, connection);
         } else if lived || self.0.health.has_failed() {
@@ -206,7 +205,7 @@ impl Supervision {
         }
     }
 
-    /// Runs the base connection from its start to its end, after so many failures in a row.
+    /// Runs the base connection from start to end; `failures` is the number of failures in a row before it.
     async fn run_once(&self, failures: u32, restarts: &mut Restarts) -> SessionEnded {
         let base = self.0.pool.base();
         let (client, key) = (self.0.base_client().await, self.0.base_key());
@@ -246,7 +245,7 @@ impl Supervision {
         let (is_brief, used) = (began.elapsed() < SHORT_LIFE, connection.client_use());
         if is_brief && used != ClientUse::Answered && (failures > 0 || !connection.context.is_of_one_client) {
             let failure = Failure { error: StartError::Unreachable(reason), output };
-            // a client's call may have been the cause, and others are not to wait longer and longer for that
+            // a client's call may be the cause, and other clients should not wait longer and longer for that
             let is_in_call = used == ClientUse::CutOff;
             return if is_in_call { SessionEnded::InCall(failure) } else { SessionEnded::Failed(failure) };
         }
@@ -257,33 +256,33 @@ impl Supervision {
     }
 }
 
-/// The delay before the try after this many failures, unless a call waits for it: 1, 2, 4 … 60 seconds (`translation` 6.4).
+/// Delay after so many failures in a row: 1, 2, 4 … 60 seconds (`translation` 6.4). A call that waits cuts it short.
 fn delay_after(failures: u32) -> Duration {
     Duration::from_secs(1 << failures.min(6)).min(MAX_DELAY)
 }
 
-/// End of a pause before a start.
+/// Why a pause before a start ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pause {
     /// The start is due, or a call waits for it.
     Over,
-    /// The operator has the server started anew.
+    /// The operator restarted the server.
     Cut,
 }
 
-/// End of a base connection.
+/// How a base connection ended.
 enum SessionEnded {
-    /// It lasted for a while: it is restarted at once.
+    /// After a while: restart at once.
     Lived,
-    /// It ended soon, and the only client had it: it is restarted at once, for a first time.
+    /// Soon, and it was the session of the only client: restart at once, the first time.
     Brief,
-    /// The server's era has changed: it is restarted at once, unless that has just been done.
+    /// The server's era has changed: restart at once, unless that has just been done.
     EraChanged(Failure),
-    /// It ended soon, in a client's call: it is restarted after a second, however often that happens.
+    /// Soon, and during a client's call: restart after a second, however often that happens.
     InCall(Failure),
-    /// The operator has the server started anew: at once.
+    /// The operator restarted the server: restart at once.
     Restarted,
-    /// It did not start, or ended soon.
+    /// It did not start, or it ended soon: restart after a growing delay.
     Failed(Failure),
 }
 

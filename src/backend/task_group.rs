@@ -7,7 +7,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 #[derive(Debug, Clone)]
 pub(crate) struct TaskGroup {
     tracker: TaskTracker,
-    /// For tasks that are started outside of any runtime.
+    /// Runs tasks that are started outside of any runtime.
     runtime: Handle,
     end: CancellationToken,
 }
@@ -20,8 +20,8 @@ impl TaskGroup {
         Self { tracker: TaskTracker::new(), runtime: Handle::current(), end }
     }
 
-    /// Runs `task` on the current thread's runtime: work that a call starts stays on its thread. It must end soon after
-    /// [`TaskGroup::end`] is cancelled.
+    /// Runs `task` on the current thread's runtime: so work that a call starts stays on its thread. The task must end
+    /// soon after [`TaskGroup::end`] is cancelled.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let runtime = Handle::try_current().unwrap_or_else(|_| self.runtime.clone());
         self.tracker.spawn_on(task, &runtime);

@@ -1,7 +1,6 @@
-//! Transports toward servers: how messages reach a server and come from it. Knows nothing of what they say.
+//! Transports toward servers: how messages reach a server and return from it.
 //!
-//! [`connect`] is the one place that knows which transports there are; everything else asks for
-//! [`crate::model::TransportAbilities`].
+//! Only [`connect`] knows all transports; other code asks for [`crate::model::TransportAbilities`].
 
 pub(crate) mod connector;
 mod fenced;
@@ -30,7 +29,7 @@ pub(crate) use self::stdio::{contained, running_programs::RunningPrograms, spawn
 use super::error::StartError;
 use crate::model::{BackendSpec, TransportSpec};
 
-/// Makes one connection. Over Streamable HTTP nothing is sent before the first request.
+/// Opens a connection over the transport `to`. Over Streamable HTTP nothing is sent before the first request.
 pub(crate) fn connect(to: &TransportSpec, with: &Connector<'_>) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
     let (transport, incoming) = match to {
         TransportSpec::Stdio(stdio) => stdio::connect(with, stdio),
@@ -43,7 +42,7 @@ pub(crate) fn connect(to: &TransportSpec, with: &Connector<'_>) -> Result<(Arc<d
     Ok((fenced::fenced(transport, with.fence), incoming))
 }
 
-/// Advice for a server that did not start, if there is any.
+/// Advice about a server that did not start, if there is any.
 pub(crate) fn advice(spec: &BackendSpec, environment: &BTreeMap<String, String>) -> Option<String> {
     match &spec.transport {
         TransportSpec::Stdio(stdio) => stdio::environment::advice(environment, &stdio.env),

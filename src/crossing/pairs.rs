@@ -23,10 +23,10 @@ use crate::{
     support::Clock,
 };
 
-/// Need of a call between its client and its server.
+/// The adaptation that a call needs between its client and its server.
 pub(crate) enum Pair {
     Alike,
-    /// Unknown before the gateway has met the server.
+    /// Not known until the gateway has met the server.
     NotMet,
     /// The call continues a call of a former server, so it cannot be served.
     Gone,

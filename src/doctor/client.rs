@@ -48,7 +48,7 @@ pub struct RegistrationProfile {
 /// `grant_types` of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GrantTypes {
-    /// `authorization_code` and `refresh_token`.
+    /// Always `authorization_code` and `refresh_token`.
     CodeAndRefresh,
     /// Those of the server's metadata that the client supports; without any there, the device grant too.
     Copied,

@@ -1,4 +1,5 @@
-//! Bindings of clients: bytes, status codes and headers on one side, messages on the other. HTTP stays in this module.
+//! The transports toward clients: they turn bytes, status codes and headers into messages, and messages back. HTTP
+//! stays in this module.
 
 mod channel;
 mod held_bytes;

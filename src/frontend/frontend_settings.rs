@@ -1,4 +1,4 @@
-//! Settings of the client side, mostly limits.
+//! Settings of the client side.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -8,45 +8,44 @@ use crate::{
     support::Live,
 };
 
-/// Settings of the client side, mostly limits of what clients can make the gateway hold.
+/// Settings of the client side. Most of them limit what clients can make the gateway hold.
 #[derive(Debug, Clone)]
 pub struct FrontendSettings {
     pub limits: Live<LimitsConfig>,
-    /// Maximum number of client connections, from which the number of listens derives.
+    /// Maximum number of client connections. The maximum number of listens follows from it.
     pub connections: usize,
-    /// Names (`clientInfo.name`) of clients that get only members which their version defines.
+    /// Names (`clientInfo.name`) of clients that get only members that their version defines.
     pub strict_clients: BTreeSet<String>,
-    /// Eras of the clients that are served.
+    /// Eras of the clients that the gateway serves.
     pub serves: Serves,
-    /// Maximum time of a session without request before `notifications/initialized`.
+    /// Maximum time that a session may exist without a request before `notifications/initialized`.
     pub handshake: Duration,
-    /// Maximum number of open server requests in one session; a further one gets `-32603`.
+    /// Maximum number of open server requests in one session. Any more get `-32603`.
     pub questions_per_session: usize,
-    /// Maximum number of messages of one stream that are kept for resumption with `Last-Event-ID`.
+    /// Maximum number of messages that one stream keeps for resumption with `Last-Event-ID`.
     pub replay_messages: usize,
-    /// Maximum size of these messages in bytes, for one session.
+    /// Maximum size of these messages in bytes, for all streams of a session.
     pub replay_bytes: usize,
-    /// Maximum number of streams of one session that are kept for resumption; a further one drops the oldest that has
-    /// ended.
+    /// Maximum number of streams that one session keeps for resumption. One more removes the oldest that has ended.
     pub replay_streams: usize,
-    /// An ended stream is kept for this long.
+    /// Time to keep a stream after its end.
     pub replay_for: Duration,
-    /// Maximum number of standalone streams (GET) of one session; a further one closes the oldest.
+    /// Maximum number of standalone streams (GET) of one session. One more closes the oldest.
     pub streams_per_session: usize,
-    /// Maximum number of messages that wait for a standalone stream. A further one drops the oldest dispensable message;
-    /// an open stream is then too slow, and is closed.
+    /// Maximum number of messages that wait for a standalone stream. One more drops the oldest dispensable message; if
+    /// a stream is open, it is too slow, and is closed.
     pub queue: usize,
-    /// Maximum size in bytes of the unsolicited ones among these messages. One message always fits.
+    /// Maximum size in bytes of the unsolicited messages among them. One message always fits.
     pub queue_bytes: usize,
-    /// Interval for ending expired sessions and writing `last_seen`.
+    /// Interval at which expired sessions are ended and `last_seen` is written.
     pub sweep_every: Duration,
 }
 
 // === impl FrontendSettings ===
 
 impl FrontendSettings {
-    /// Settings of a gateway with these limits, this maximum number of client connections, and these clients. The others
-    /// cannot be configured.
+    /// Settings for a gateway with these limits, this maximum number of client connections, and these clients. The
+    /// other settings cannot be configured.
     pub fn new(
         limits: Live<LimitsConfig>,
         connections: usize,

@@ -1,9 +1,9 @@
-//! Replay log: the message queue of a client's streams, and the last messages of each stream for resumption (2025-03-26
-//! to 2025-11-25, transports, *Resumability and Redelivery*). One buffer holds the answer to one call, or the messages
-//! of a session's standalone streams. A slow reader does not block others.
+//! Replay log: the queue of messages for a client's streams, and the last messages of each stream for resumption
+//! (2025-03-26 to 2025-11-25, transports, *Resumability and Redelivery*). One buffer holds the answer to one call, or
+//! the messages for a session's standalone streams. A slow reader does not delay others.
 //!
-//! Of several open streams, only the newest gets messages (*Multiple Connections*: no message goes to two). Without an
-//! open stream, messages wait. A resumed stream replays only its own messages.
+//! If several streams are open, only the newest gets messages (*Multiple Connections*: no message may go to two). While
+//! no stream is open, messages wait. A resumed stream repeats only its own messages.
 
 pub(crate) mod event_id;
 mod log;
@@ -29,7 +29,7 @@ use crate::{
     },
 };
 
-/// A bounded queue of messages, with the log of messages already sent.
+/// A bounded queue of messages, and a log of messages already sent.
 #[derive(Debug)]
 pub(crate) struct ReplayBuffer {
     own: Weak<Self>,
@@ -43,17 +43,17 @@ pub(crate) struct ReplayBuffer {
 /// Limits of a buffer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Limits {
-    /// The answer to one call, for one reader; a later reader replaces it.
+    /// The answer to one call, which has one reader. A later reader replaces it.
     Call(Bounds),
     /// The standalone streams of a session.
     Standalone {
-        /// Maximum of waiting messages. The bytes count only unsolicited messages, and one always fits.
+        /// Maximum of waiting messages. Their bytes count only for unsolicited messages, and one message always fits.
         waiting: Bounds,
-        /// Maximum number of open streams; a further one closes the oldest.
+        /// Maximum number of open streams. One more closes the oldest.
         streams: usize,
-        /// Maximum of sent messages that are kept.
+        /// Maximum of sent messages to keep.
         replay: Bounds,
-        /// Policy for a full queue.
+        /// What to drop when the queue is full.
         overflow: Overflow,
     },
 }
@@ -61,10 +61,10 @@ pub(crate) enum Limits {
 /// Policy for standalone streams that are too slow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overflow {
-    /// Drops the oldest dispensable message, else the oldest notification, and a server request only as a last resort;
-    /// closes the slow stream, since the client reconnects.
+    /// Drops the oldest dispensable message, or else the oldest notification, or as a last resort a server request.
+    /// Also closes the slow stream, because the client reconnects.
     CloseStream,
-    /// Drops the oldest dispensable message; without one, closes the stream, which ends the session.
+    /// Drops the oldest dispensable message. If there is none, closes the stream, which ends the session.
     DropFirst,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct ReplayReader {
     stream: u64,
     /// The connection of the stream.
     connection: u64,
-    /// The number of the last sent message, or of one that counts as sent.
+    /// Number of the last message that was sent, or that counts as sent.
     after: u64,
 }
 
@@ -87,7 +87,7 @@ struct Inner {
     last_stream: u64,
     last_connection: u64,
     ended_at: Option<Instant>,
-    /// The newest sent message that was dropped to free memory: a stream cannot be resumed before it.
+    /// Number of the newest sent message that was dropped to free memory. A stream cannot be resumed before it.
     given_up: u64,
 }
 
@@ -98,7 +98,7 @@ enum ReadOutcome {
     End,
 }
 
-/// What a queue is short of.
+/// The limit that a queue has reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shortage {
     Places,
@@ -120,7 +120,7 @@ impl ReplayBuffer {
     }
 
     /// Adds a message, charged to `payer`: for an unsolicited message, the server that wrote it. If memory is short, an
-    /// answer becomes an error, and any other message is dropped.
+    /// answer is replaced by an error, and any other message is dropped.
     pub(crate) fn push_by(&self, message: Message, payer: &Account) {
         let mut inner = self.inner.lock();
         match self.limits {
@@ -161,7 +161,7 @@ impl ReplayBuffer {
         self.connect(inner, stream, after)
     }
 
-    /// Resumes `stream` after its message `after`, on another connection; `None` if there was no such stream.
+    /// Resumes `stream` after its message `after`, on another connection; `None` if this stream never existed.
     pub(crate) fn resume(self: &Arc<Self>, stream: u64, after: u64) -> Option<ReplayReader> {
         let mut inner = self.inner.lock();
         let is_given_up = matches!(self.limits, Limits::Call(_)) && after < inner.given_up;
@@ -170,7 +170,7 @@ impl ReplayBuffer {
         }
         inner.readers.retain(|(open, _)| *open != stream);
         if let Limits::Call(_) = self.limits {
-            // messages after `after` may not have arrived: they are kept longest
+            // messages after `after` may not have arrived, so they are kept longest
             inner.log.untake(after);
         }
         Some(self.connect(inner, stream, after))
@@ -181,12 +181,12 @@ impl ReplayBuffer {
         self.inner.lock().readers.len()
     }
 
-    /// Time of the end; `None` before it.
+    /// The time when the buffer ended; `None` before.
     pub(crate) fn ended_at(&self) -> Option<Instant> {
         self.inner.lock().ended_at
     }
 
-    /// True if it has ended and no message follows this one.
+    /// True if the buffer has ended and no message follows this one.
     pub(crate) fn is_over_after(&self, number: u64) -> bool {
         let inner = self.inner.lock();
         inner.ended_at.is_some() && inner.log.last_kept().max(inner.given_up) <= number
@@ -242,7 +242,7 @@ impl ReplayBuffer {
 
 impl Holding for ReplayBuffer {
     fn give_up(&self, account: &Account, relief: Relief) {
-        // a stream in use right now is skipped
+        // a stream that is in use right now is skipped
         let Some(mut inner) = self.inner.try_lock() else { return };
         match relief {
             Relief::Replay => {
@@ -253,7 +253,7 @@ impl Holding for ReplayBuffer {
                 let dropped = inner.log.drop_paid(account, |message| !is_shed(message));
                 metrics::counter!("lockkeeper_frontend_messages_dropped_total").increment(dropped as u64);
             }
-            // a server must not cost its readers their streams
+            // a server must not cause its readers to lose their streams
             Relief::Streams if matches!(account.holder(), Holder::Server(_)) => {
                 let dropped = inner.log.drop_paid(account, |_| false);
                 metrics::counter!("lockkeeper_frontend_messages_dropped_total").increment(dropped as u64);
@@ -276,12 +276,12 @@ impl Holding for ReplayBuffer {
 // === impl Inner ===
 
 impl Inner {
-    /// Adds a message of a call. If the buffer is full, sent messages are dropped first, then waiting progress and log
-    /// messages, oldest first. If that is not enough, the reader is disconnected and may resume; then other
-    /// notifications go, oldest first, and server requests together with their withdrawal. Open requests and answers
-    /// are never dropped: other limits bound their number.
+    /// Adds a message of a call. If the buffer is full, the first to go are sent messages, then waiting progress and
+    /// log messages, the oldest first. If that is not enough, the reader is disconnected and may resume. Then other
+    /// notifications go, the oldest first, and server requests together with their cancellation. Open requests and
+    /// answers are never dropped, because other limits bound their number.
     fn push_to_call(&mut self, message: Message, bounds: Bounds, add: impl FnOnce(&mut ReplayLog, Message)) {
-        // the last message ends the stream, so it need not be disconnected
+        // the last message ends the stream anyway, so it need not be disconnected
         let cuts = !matches!(message, Message::Response { .. });
         add(&mut self.log, message);
         while self.log.exceeds(bounds) && (self.log.forget_first() || self.drop_waiting(may_be_dropped)) {}
@@ -291,8 +291,8 @@ impl Inner {
         while self.log.is_behind(bounds) && (self.drop_waiting(is_shed) || self.drop_withdrawn()) {}
     }
 
-    /// Makes room for a message of the standalone streams. A `list_changed`, and an update of the same resource,
-    /// replaces a waiting one.
+    /// Makes room for a message of the standalone streams. A `list_changed`, or an update of the same resource,
+    /// replaces one that is waiting.
     fn make_room(&mut self, message: &Message, max: Bounds, overflow: Overflow) {
         if coalesces(message) {
             self.log.retain_waiting(|waiting| waiting != message);
@@ -313,7 +313,7 @@ impl Inner {
         }
     }
 
-    /// The limit that keeps another message out, if any.
+    /// The limit that keeps another message out; `None` if there is room.
     fn shortage(&self, message: &Message, max: Bounds) -> Option<Shortage> {
         let waiting = self.log.waiting();
         if waiting.messages >= max.messages {
@@ -327,7 +327,7 @@ impl Inner {
         (unasked > 0 && unasked + length > max.bytes).then_some(Shortage::Bytes)
     }
 
-    /// Drops the oldest waiting message that is `dispensable`; `false` if none is.
+    /// Drops the oldest waiting message that is `dispensable`; `false` if there is none.
     fn drop_waiting(&mut self, dispensable: impl Fn(&Message) -> bool) -> bool {
         let Some(at) = self.log.find_waiting(dispensable) else { return false };
         self.log.remove(at);
@@ -335,7 +335,7 @@ impl Inner {
         true
     }
 
-    /// Drops a withdrawn server request with its withdrawal; `false` if there was none.
+    /// Drops a cancelled server request together with its cancellation; `false` if there is none.
     fn drop_withdrawn(&mut self) -> bool {
         let withdrawn = self.log.find_map(|message| {
             let id = withdrawn(message)?;
@@ -369,17 +369,17 @@ impl ReplayReader {
         self.stream
     }
 
-    /// The number of the last sent message, or of one that counts as sent.
+    /// Number of the last message that was sent, or that counts as sent.
     pub(crate) const fn after(&self) -> u64 {
         self.after
     }
 
-    /// The next message and its number; `None` at the end, or if the stream has to close. Cancel safe.
+    /// The next message and its number; `None` at the end, or if the stream must close. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<(u64, Message)> {
         loop {
             let changed = self.buffer.changed.notified();
             tokio::pin!(changed);
-            // no change is missed after this point
+            // from here on, no change is missed
             changed.as_mut().enable();
             match self.buffer.next((self.stream, self.connection), self.after) {
                 ReadOutcome::Message(number, message) => {
@@ -400,14 +400,14 @@ impl Drop for ReplayReader {
     }
 }
 
-/// The server request that this message withdraws.
+/// The server request that this message cancels.
 fn withdrawn(message: &Message) -> Option<RequestId> {
     let Message::Notification { method: Method::Cancelled, params } = message else { return None };
     let id = Object::parse(params)?.get("requestId")?.as_bytes().to_vec();
     RequestId::read(&id.into())
 }
 
-/// True for a message that a slow client can miss, since a later one supersedes it.
+/// True for a message that a slow client can miss, because a later one replaces it.
 fn may_be_dropped(message: &Message) -> bool {
     matches!(message, Message::Notification { method: Method::Progress | Method::LoggingMessage, .. })
 }
@@ -426,7 +426,7 @@ fn is_shed(message: &Message) -> bool {
     matches!(message, Message::Notification { method, .. } if *method != Method::Cancelled)
 }
 
-/// True for a message whose repetition adds nothing.
+/// True for a message that means nothing new if it is repeated.
 fn coalesces(message: &Message) -> bool {
     let Message::Notification { method, .. } = message else { return false };
     matches!(

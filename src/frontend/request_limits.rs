@@ -1,4 +1,4 @@
-//! The number of each user's running requests, through any app, with sessions and without, and the recent clients
+//! Counts each user's running requests over all clients, with and without sessions, and keeps the recent clients
 //! without sessions. Requests of different users share only a read of the table; requests of one user share counters.
 
 mod recent_clients;
@@ -27,7 +27,7 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKind {
     Call,
-    /// Open `subscriptions/listen` requests.
+    /// A `subscriptions/listen` request, while it is open.
     Listen,
 }
 
@@ -41,9 +41,9 @@ pub(crate) struct FrontendUsers {
 /// The requests without sessions.
 pub(crate) struct StatelessRequests {
     users: Arc<FrontendUsers>,
-    /// The observer of each listen that ended.
+    /// Notified when a listen ends.
     pub(super) observer: RequesterObserver,
-    /// The number of the last request, which identifies requests at the backends.
+    /// The number of the last request. Backends identify requests by this number.
     last: AtomicU64,
     /// Ends all requests when the gateway stops.
     pub(super) closed: CancellationToken,
@@ -61,20 +61,20 @@ struct RequestCounters {
     clients: AtomicUsize,
 }
 
-/// The limits of one kind, by the names of their options.
+/// The limits for one kind of request, with the names of their options.
 #[derive(Debug)]
 struct RequestBound {
     each: (&'static str, usize),
-    /// The same for all users together, with their number; `None` if only each user is limited.
+    /// The limit for all users together, with their number of requests; `None` if only each user is limited.
     all: Option<(&'static str, usize)>,
 }
 
 #[derive(Debug)]
 pub(crate) struct User {
     shared: Arc<RequestCounters>,
-    /// The account that pays for this user's queued data.
+    /// The account that is charged for this user's queued data.
     pub(super) account: Account,
-    /// Running calls, through any app, with sessions and without.
+    /// Running calls over all clients, with and without sessions.
     calls: AtomicUsize,
     listens: AtomicUsize,
     clients: RecentClients,
@@ -114,7 +114,7 @@ impl StatelessRequests {
         RequestNumber::new(self.last.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Removes clients without recent requests, and users without anything left.
+    /// Removes clients without recent requests, and users for whom nothing is left.
     pub(crate) fn sweep(&self, now: Timestamp) {
         let shared = &self.users.shared;
         let since = now - shared.limits.get().session_idle;
@@ -184,7 +184,7 @@ impl User {
         Self { shared, account, calls: none(), listens: none(), clients: RecentClients::default() }
     }
 
-    /// Records a request of this caller, which is this user, and returns its client.
+    /// Records a request of this caller (who must be this user), and returns its client.
     pub(super) fn note(
         &self,
         caller: &Caller,
@@ -245,7 +245,7 @@ impl RequestCounters {
             RequestKind::Call => RequestBound { each: ("calls_per_user", limits.calls_per_user), all: None },
             RequestKind::Listen => {
                 let all = limits.all_listens(self.connections);
-                // one user cannot take all of them
+                // so that one user cannot take all of them
                 let each = limits.listens_per_user.min((all / 2).max(1));
                 RequestBound { each: ("listens_per_user", each), all: Some(("listens", all)) }
             }
@@ -265,7 +265,7 @@ impl fmt::Debug for StatelessRequests {
     }
 }
 
-/// Counts one more, up to `max`.
+/// Counts one more, unless that would exceed `max`.
 fn try_add(count: &AtomicUsize, max: usize) -> bool {
     if count.fetch_add(1, Ordering::AcqRel) < max {
         return true;
@@ -274,7 +274,7 @@ fn try_add(count: &AtomicUsize, max: usize) -> bool {
     false
 }
 
-/// The error with the limit and the remedy.
+/// The error with the name and value of the limit, and advice for the client.
 fn refusal(kind: RequestKind, whose: &str, (option, max): (&'static str, usize)) -> ErrorObject {
     metrics::counter!("lockkeeper_frontend_limited_total", "limit" => option).increment(1);
     let (what, remedy) = match kind {

@@ -1,4 +1,4 @@
-//! Server requests that wait for the client of one session: ids, answers, timeouts.
+//! Server requests that wait for the client of one session: their ids, answers and timeouts.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -21,41 +21,40 @@ use crate::{
     support::Live,
 };
 
-/// Maximum number of a client's progress notifications for one request that wait to be forwarded; further ones are
-/// dropped.
+/// Maximum number of a client's progress notifications for one request that wait to be forwarded. Any more are dropped.
 const MAX_PROGRESS: usize = 16;
 
 /// Server requests that wait for one client.
 #[derive(Debug)]
 pub(crate) struct OpenRequests {
     inner: Mutex<Inner>,
-    /// Distinguishes ids of this process from ids of earlier processes.
+    /// Distinguishes the ids of this process from those of earlier processes.
     prefix: String,
     max: usize,
-    /// Include the maximum wait for an answer.
+    /// The limits; one of them is the maximum wait for an answer.
     limits: Live<LimitsConfig>,
 }
 
 /// A request on its way to the client, and the wait for its answer.
 pub(crate) struct OutgoingRequest {
-    /// Its id toward the client.
+    /// The id that the client gets.
     pub(crate) id: RequestId,
     pub(crate) method: Method,
-    /// Its parameters, with a progress token of the gateway if there was one.
+    /// The parameters. If they have a progress token, it is the gateway's own.
     pub(crate) params: Payload,
-    /// Waits for the answer and forwards it. Once this is dropped, an answer is counted and ignored.
+    /// Waits for the answer and forwards it. Once this is dropped, an answer is only counted.
     pub(crate) wait: BoxFuture<'static, RequestEnd>,
 }
 
-/// End of the wait for an answer.
+/// The end of the wait for an answer.
 #[derive(Debug)]
 pub(crate) enum RequestEnd {
     Answered(RequestId),
-    /// The client's answer is invalid, so the client is asked again.
+    /// The client's answer is invalid, so the client must be asked again.
     AskAgain(RequestId, Box<PendingRequest>),
-    /// The server withdrew the request.
+    /// The server cancelled the request.
     Withdrawn(RequestId),
-    /// It timed out; the server got an error.
+    /// The request timed out, and the server got an error.
     Expired(RequestId),
 }
 
@@ -70,11 +69,11 @@ struct Inner {
 struct OpenRequest {
     answer: oneshot::Sender<Result<Payload, ErrorObject>>,
     progress: mpsc::Sender<Payload>,
-    /// The server's own progress token.
+    /// The server's own progress token; `None` if it gave none.
     token: Option<Bytes>,
 }
 
-/// Removes a request when its wait ends, for any reason.
+/// Removes a request when its wait ends for any reason.
 struct OpenRequestGuard {
     requests: Arc<OpenRequests>,
     id: RequestId,
@@ -83,7 +82,7 @@ struct OpenRequestGuard {
 // === impl RequestEnd ===
 
 impl RequestEnd {
-    /// The request's id toward the client.
+    /// The id that the client got.
     pub(crate) const fn id(&self) -> &RequestId {
         let (Self::Answered(id) | Self::AskAgain(id, _) | Self::Withdrawn(id) | Self::Expired(id)) = self;
         id
@@ -93,12 +92,13 @@ impl RequestEnd {
 // === impl OpenRequests ===
 
 impl OpenRequests {
-    /// Creates an empty table for at most `max` requests, each for at most `server_request_timeout`, with ids `lk-{prefix}-{number}`.
+    /// Creates an empty table for at most `max` requests. Each may wait for `server_request_timeout`, and their ids are
+    /// `lk-{prefix}-{number}`.
     pub(crate) fn new(prefix: &str, max: usize, limits: Live<LimitsConfig>) -> Arc<Self> {
         Arc::new(Self { inner: Mutex::default(), prefix: format!("lk-{prefix}-"), max, limits })
     }
 
-    /// Sends a request. Beyond the limit it is refused, with an error for its server.
+    /// Sends a request. If there are too many, it is refused with an error for its server.
     pub(crate) fn send(self: &Arc<Self>, pending: PendingRequest) -> Option<OutgoingRequest> {
         let mut inner = self.inner.lock();
         if inner.open.len() >= self.max {
@@ -126,7 +126,7 @@ impl OpenRequests {
         Some(OutgoingRequest { id, method, params, wait })
     }
 
-    /// Forwards the client's answer to the request `id`; without such a request it is ignored.
+    /// Forwards the client's answer to the request `id`. If there is no such request, the answer is ignored.
     pub(crate) fn answer(&self, id: &RequestId, answer: Result<Payload, ErrorObject>) {
         let waiting = self.inner.lock().open.remove(id);
         match waiting {
@@ -135,7 +135,7 @@ impl OpenRequests {
         }
     }
 
-    /// Forwards the client's progress on a request; an unknown token is ignored.
+    /// Forwards the client's progress on a request. Progress for an unknown token is ignored.
     pub(crate) fn progress(&self, params: &Payload) {
         let token = params.member("progressToken").map(str::to_owned);
         let id = token.and_then(|token| RequestId::read(&token.into()));

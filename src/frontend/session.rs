@@ -1,7 +1,7 @@
-//! One MCP session of a client with a handshake: its state, and the calls that run in it.
+//! One session of a client with a handshake: its state, and the calls in it.
 //!
-//! Ids of calls need not be unique: some clients give every request the same one (design rule 1). Answers are never
-//! looked up by id; ids serve only to cancel.
+//! The ids of calls need not be unique, because some clients give every request the same id (design rule 1). So answers
+//! are never looked up by id; ids are only used to cancel.
 
 mod call_requests;
 mod changes_in_calls;
@@ -42,43 +42,43 @@ use crate::{
 /// One session: its owner, its client, and everything that runs in it.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// Its id toward the client.
+    /// The id that the client uses.
     pub(crate) id: SessionId,
-    /// The address it was opened at, and the only address it can be used at.
+    /// The address that the session was opened at. It can be used only there.
     pub(crate) address: SessionAddress,
     /// The caller that opened it.
     pub(crate) owner: Arc<Caller>,
-    /// Time of its opening.
+    /// The time when it was opened.
     pub(crate) created: Timestamp,
-    /// The user of its owner, whose calls are counted.
+    /// The owner's user, for whom calls are counted.
     pub(crate) user: Arc<User>,
     pub(crate) calls: Arc<RunningCalls>,
-    /// The servers' requests that wait for its client.
+    /// The server requests that wait for the client.
     pub(crate) requests: Arc<OpenRequests>,
-    /// Messages for its standalone streams.
+    /// The messages for standalone streams.
     pub(crate) queue: Arc<ReplayBuffer>,
     /// Cancelled when the session ends.
     pub(crate) ended: CancellationToken,
     pub(crate) answers: AnswerStreams,
-    /// The caller whose listen is open, and the token that ends it.
+    /// The caller whose listen is open, and the token that ends the listen.
     pub(crate) listen: Mutex<Option<(Arc<Caller>, CancellationToken)>>,
-    /// If the session is an HTTP connection: the lease of the newest credential sent by its client.
+    /// The lease of the newest credential that the client sent. Only used if the session is an HTTP connection.
     pub(crate) lease: watch::Sender<Option<StreamLease>>,
     /// Counts the calls of such a session whose answers are not in the queue yet.
     pub(crate) deliveries: TaskTracker,
     client: OnceLock<(Arc<ClientInfo>, Profile)>,
-    /// Set once it was compared with the caller's earlier connections.
+    /// Set once the session was compared with the caller's earlier connections.
     pub(crate) recognized: OnceCell<()>,
-    /// The client, if it returned without introducing itself.
+    /// The client, if it came back without introducing itself.
     presumed: OnceLock<(Arc<ClientInfo>, Profile)>,
     initialized: AtomicBool,
     level: watch::Sender<Option<Level>>,
-    /// Woken when the session's listen has passed a new level to its servers.
+    /// Woken when the session's listen has passed a new level on to its servers.
     level_noticed: Notify,
     subscriptions: Mutex<SessionSubscriptions>,
-    /// Set if it was found in the store, and its settings have not yet reached its servers.
+    /// True if the session was found in the store and its settings have not reached its servers yet.
     restored: AtomicBool,
-    /// Set once the store may have its row.
+    /// True once the store may have a row for it.
     stored: AtomicBool,
     last_seen: AtomicI64,
     changed: AtomicBool,
@@ -97,14 +97,14 @@ pub(crate) struct SessionOrigin {
 /// The parts of a session that hold its work.
 #[derive(Debug)]
 pub(crate) struct SessionParts {
-    /// The user of its owner.
+    /// The owner's user, for whom calls are counted.
     pub(crate) user: Arc<User>,
     pub(crate) calls: Arc<RunningCalls>,
-    /// The servers' requests that wait for its client.
+    /// The server requests that wait for the client.
     pub(crate) requests: Arc<OpenRequests>,
     pub(crate) queue: Arc<ReplayBuffer>,
     pub(crate) answers: AnswerStreams,
-    /// Cancelled when it ends.
+    /// Cancelled when the session ends.
     pub(crate) ended: CancellationToken,
 }
 
@@ -112,11 +112,11 @@ pub(crate) struct SessionParts {
 #[derive(Debug)]
 pub(crate) struct RunningCalls {
     list: Mutex<CallList>,
-    /// Cancelled when no more calls may begin.
+    /// Cancelled when no more calls may start.
     ended: CancellationToken,
 }
 
-/// A place on the list of running calls. Dropping it takes the call off the list.
+/// An entry in the list of running calls. Dropping it removes the entry.
 #[derive(Debug)]
 pub(crate) struct CallGuard {
     calls: Arc<RunningCalls>,
@@ -125,7 +125,7 @@ pub(crate) struct CallGuard {
 
 #[derive(Debug, Default)]
 struct CallList {
-    /// Ordered by serial number.
+    /// The entries, ordered by serial number.
     running: Vec<ListedCall>,
     last: u64,
 }
@@ -134,7 +134,8 @@ struct CallList {
 #[derive(Debug)]
 struct ListedCall {
     serial: u64,
-    /// The id by which the client cancelled it, and the reason for its server.
+    /// The request id that the client would cancel it with, and the reason for its server; `None` if it cannot be
+    /// cancelled.
     cancelled_by: Option<(RequestId, CancelReason)>,
     cancelled: bool,
     waker: Option<Waker>,
@@ -143,7 +144,7 @@ struct ListedCall {
 // === impl Session ===
 
 impl Session {
-    /// A session without a client yet, as HTTP+SSE opens it.
+    /// Creates a session that has no client yet, as HTTP+SSE does.
     pub(crate) fn new(origin: SessionOrigin, parts: SessionParts) -> Self {
         Self {
             id: origin.id,
@@ -174,8 +175,8 @@ impl Session {
         }
     }
 
-    /// Sets the client that sends `initialize`; `false` if it is not the earlier one, or already has its answer.
-    /// Presumed facts and settings are forgotten.
+    /// Sets the client, from its `initialize`. Returns `false` if it differs from an earlier one, or if the handshake
+    /// is already complete. Presumed facts and settings are forgotten.
     pub(crate) fn introduce(&self, client: &ClientInfo, settings: &FrontendSettings) -> bool {
         let mut is_new = false;
         let (known, _) = self.client.get_or_init(|| {
@@ -196,7 +197,7 @@ impl Session {
         let _ = self.client.set((Arc::new(client), profile));
     }
 
-    /// Sets what is known of a returning client, and skips the handshake. The client may still send `initialize`.
+    /// Sets what is known about a returning client, and skips the handshake. The client may still send `initialize`.
     pub(crate) fn presume(&self, client: ClientInfo, settings: &FrontendSettings) {
         let profile = settings.profile(&client);
         if self.presumed.set((Arc::new(client), profile)).is_ok() {
@@ -228,7 +229,7 @@ impl Session {
         self.initialized.load(Ordering::Acquire)
     }
 
-    /// Notes `notifications/initialized`; `false` if it came before.
+    /// Records `notifications/initialized`; `false` if it was recorded before.
     pub(crate) fn set_initialized(&self) -> bool {
         self.changed.store(true, Ordering::Release);
         !self.initialized.swap(true, Ordering::AcqRel)
@@ -239,13 +240,13 @@ impl Session {
         self.restored.load(Ordering::Acquire) && self.restored.swap(false, Ordering::AcqRel)
     }
 
-    /// Notes that its row is about to be stored. Called before the row is written, so that a later end of the session
-    /// deletes it.
+    /// Records that the row is about to be stored. Call this before the row is written, so that a later end of the
+    /// session deletes it.
     pub(crate) fn set_stored(&self) {
         self.stored.store(true, Ordering::SeqCst);
     }
 
-    /// Returns `true` if the store may have its row.
+    /// True if the store may have a row for it.
     pub(crate) fn is_stored(&self) -> bool {
         self.stored.load(Ordering::SeqCst)
     }
@@ -261,12 +262,12 @@ impl Session {
         Timestamp::from_millis(self.last_seen.load(Ordering::Acquire))
     }
 
-    /// Returns `true` if the session is its connection, with one stream for everything.
+    /// True if the session is a connection, with one stream for everything.
     pub(crate) fn is_connection(&self) -> bool {
         self.address.binding.is_connection()
     }
 
-    /// Returns `true` if a call runs or a stream is open.
+    /// True if a call is running or a stream is open.
     pub(crate) fn is_active(&self) -> bool {
         !self.calls.is_empty() || self.queue.open_streams() > 0
     }
@@ -276,7 +277,7 @@ impl Session {
         self.changed.swap(false, Ordering::AcqRel)
     }
 
-    /// Notes that a change could not be written.
+    /// Records that a change could not be written.
     pub(crate) fn set_changed(&self) {
         self.changed.store(true, Ordering::Release);
     }
@@ -285,12 +286,12 @@ impl Session {
 // === impl RunningCalls ===
 
 impl RunningCalls {
-    /// No calls yet. A call begun after `ended` is cancelled at once.
+    /// Creates an empty list. A call that begins after `ended` is cancelled at once.
     pub(crate) fn new(ended: CancellationToken) -> Arc<Self> {
         Arc::new(Self { list: Mutex::default(), ended })
     }
 
-    /// Lists a call; without an id, the client cannot cancel it.
+    /// Adds a call to the list. Without an id, the client cannot cancel it.
     pub(crate) fn begin(self: &Arc<Self>, cancelled_by: Option<(RequestId, CancelReason)>) -> CallGuard {
         let mut list = self.list.lock();
         list.last += 1;
@@ -299,8 +300,8 @@ impl RunningCalls {
         CallGuard { calls: Arc::clone(self), serial }
     }
 
-    /// Cancels the call with this id. If several calls have it, the target is ambiguous and none is cancelled; if no call
-    /// has it, the call has ended.
+    /// Cancels the call with this id. If several calls have the id, none is cancelled, because the target is ambiguous.
+    /// If no call has it, the call has ended.
     pub(crate) fn cancel(&self, id: &RequestId, reason: Option<&str>) {
         let mut list = self.list.lock();
         let mut named = list
@@ -330,7 +331,7 @@ impl RunningCalls {
         }
     }
 
-    /// Cancels every call, after `ended`.
+    /// Cancels every call. Used after `ended` is cancelled.
     pub(crate) fn cancel_all(&self) {
         let wakers: Vec<Waker> = self.list.lock().running.iter_mut().filter_map(ListedCall::cancel).collect();
         wakers.into_iter().for_each(Waker::wake);
@@ -345,7 +346,7 @@ impl RunningCalls {
 // === impl ListedCall ===
 
 impl ListedCall {
-    /// Cancels the call; returns the waker of its task.
+    /// Cancels the call, and returns the waker of its task.
     fn cancel(&mut self) -> Option<Waker> {
         self.cancelled = true;
         self.waker.take()
@@ -355,7 +356,7 @@ impl ListedCall {
 // === impl CallGuard ===
 
 impl CallGuard {
-    /// Ready when the client cancels the call, or all of them end.
+    /// Ready when the client cancels the call, or all calls end.
     pub(crate) fn poll_cancelled(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut list = self.calls.list.lock();
         let Some(call) = list.position(self.serial).and_then(|at| list.running.get_mut(at)) else {

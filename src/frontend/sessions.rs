@@ -1,12 +1,12 @@
-//! Table of sessions: owners, limits and ends (design rule 9).
+//! The table of sessions: owners, limits and ends (design rule 9).
 //!
-//! Sessions of Streamable HTTP have a row in the store and survive the process: a session not in memory is looked up
-//! there once. A session of HTTP+SSE is its connection; its row stays after its end, so that its client is recognized
-//! when it comes back. A start and an end are written at once, activity by the sweep.
+//! Sessions of Streamable HTTP have a row in the store and outlive the process: a session that is not in memory is
+//! looked up there once. A session of HTTP+SSE is its connection. Its row stays after its end, so that its client is
+//! recognized when it comes back. The start and end of a session are written at once, its activity by the sweep.
 //!
 //! A session that ended never comes back. It is marked as ended before it leaves the memory, and the mark stays until
-//! its row is deleted. A look-up reads the mark after getting its caller's permit and before reading the row; only the
-//! owner of a session takes it into memory, and has one permit. Only that permit is held while the store is read.
+//! its row is deleted. A look-up first gets its caller's permit, then reads the mark, then the row. Only the owner of a
+//! session takes it into memory, and an owner has one permit. No other permit is held while the store is read.
 
 mod ends;
 mod error;
@@ -44,15 +44,15 @@ use crate::{
     support::{Account, Clock, Digest, Fence, MemoryBudget, Random, Timestamp, byte_queue::Bounds},
 };
 
-/// The dependencies of the client side.
+/// Everything that the client side is built on.
 #[derive(Clone)]
 pub struct Deps {
-    /// The store, which keeps sessions across restarts.
+    /// The store, where sessions outlive a restart.
     pub storage: Storage,
     pub clock: Arc<dyn Clock>,
     /// Randomness for session ids.
     pub random: Arc<dyn Random>,
-    /// The observer of each session, and of each listen without one, that ended.
+    /// Notified when a session ends, or a listen outside of sessions.
     pub observer: RequesterObserver,
     /// The memory budget of the process.
     pub budget: MemoryBudget,
@@ -68,7 +68,7 @@ pub(crate) struct Sessions {
     users: Arc<FrontendUsers>,
     deps: Deps,
     settings: FrontendSettings,
-    /// Ends everything running when the gateway stops.
+    /// Cancelled when the gateway stops, which ends everything that is running.
     closed: CancellationToken,
     rows: Rows,
     lookups: Lookups,
@@ -78,8 +78,8 @@ pub(crate) struct Sessions {
 // === impl Sessions ===
 
 impl Sessions {
-    /// No sessions in memory yet. Their calls count toward the limits of `users`. Writes to the store run on tasks of
-    /// `tracker`.
+    /// Creates an empty table. Calls in its sessions count toward the limits of `users`. Writes to the store run on
+    /// tasks of `tracker`.
     pub(crate) fn new(deps: Deps, settings: FrontendSettings, users: Arc<FrontendUsers>, tracker: TaskTracker) -> Self {
         let (table, closed) = (SessionTable::default(), CancellationToken::new());
         let rows = Rows::new((deps.storage.clone(), deps.replica), tracker);
@@ -87,8 +87,8 @@ impl Sessions {
         Self { table, users, deps, settings, closed, rows, lookups, tasks: Arc::default() }
     }
 
-    /// Opens a session. If the user has as many as allowed, the user's own longest idle session is ended to make room;
-    /// if the gateway has, a session of the user with the most.
+    /// Opens a session. If the user is at the limit, the user's own longest idle session is ended to make room. If the
+    /// gateway is at its limit, a session of the user with the most is ended.
     pub(crate) async fn open(&self, address: SessionAddress, owner: Arc<Caller>) -> Result<Arc<Session>, LimitReached> {
         self.open_on(self.queue(address.binding, &owner), address, owner).await
     }
@@ -111,8 +111,8 @@ impl Sessions {
         ReplayBuffer::new(limits(&self.settings, binding), self.account(owner))
     }
 
-    /// Writes the session's row, after its client sent `initialize`. A session whose row cannot be written lives until the
-    /// process ends.
+    /// Writes the session's row, once its client has sent `initialize`. If the row cannot be written, the session lives
+    /// until the process ends.
     pub(crate) async fn store(&self, session: &Session) {
         let Some(row) = record::row(session, self.deps.replica).filter(|_| has_row(session)) else { return };
         let has_row = session.is_stored();
@@ -168,13 +168,13 @@ impl Sessions {
         self.status_among(self.table.all())
     }
 
-    /// Those whose id begins like this.
+    /// The ids that begin like this.
     pub(crate) fn beginning_with(&self, beginning: &str) -> Vec<SessionId> {
         let all = self.table.all().into_iter().filter(|session| session.id.as_str().starts_with(beginning));
         all.map(|session| session.id.clone()).collect()
     }
 
-    /// The one of this id, for status pages.
+    /// The session with this id, for status pages.
     pub(crate) fn status_by_id(&self, id: &SessionId) -> Option<SessionStatus> {
         self.in_memory(id.as_str()).map(|session| record::status(&session, self.now()))
     }
@@ -205,7 +205,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Takes a session into memory, and ends the session that makes room for it.
+    /// Takes a session into memory, and ends another session if that is needed to make room.
     async fn admit(&self, session: &Arc<Session>) -> Result<(), LimitReached> {
         let evicted =
             self.table.insert(session, &self.settings.limits.get(), |evicted| self.before_removal(evicted))?;
@@ -217,8 +217,8 @@ impl Sessions {
         Ok(())
     }
 
-    /// Looks the session up in the store, and takes it into memory unless it is idle for too long. A missing session,
-    /// or another caller's, costs one read.
+    /// Looks the session up in the store, and takes it into memory unless it has been idle for too long. A session that
+    /// does not exist, or belongs to another caller, costs one read.
     async fn restore(&self, id: &str, endpoint: &Endpoint, caller: &Caller) -> Result<Arc<Session>, LookupError> {
         let permit = self.lookups.permit(&caller.user).await.ok_or(LookupError::TooManyLookups)?;
         if let Some(session) = self.in_memory(id) {
@@ -259,7 +259,7 @@ impl Sessions {
         }
     }
 
-    /// The row, once this replica has the session. It takes over from a replica that is gone.
+    /// The row, once this replica owns the session. It takes over sessions of a replica that has ended.
     async fn owned(&self, row: McpSession) -> Result<McpSession, LookupError> {
         let replica = self.deps.replica;
         if row.owner == replica {
@@ -268,7 +268,7 @@ impl Sessions {
         let succeeded = self.deps.storage.mcp_sessions().succeed(&row.digest, row.owner, replica).await;
         metrics::counter!("lockkeeper_sessions_succeeded_total")
             .increment(u64::from(succeeded.map_err(|error| unavailable(&error))?));
-        // the owner may have written until its end, or another replica may have come first
+        // the owner may have written until its end, or another replica may have taken over first
         match self.row(&row.digest).await?.ok_or(LookupError::Unknown)? {
             row if row.owner == replica => Ok(row),
             row => Err(LookupError::Elsewhere(row.owner)),
@@ -297,7 +297,7 @@ impl Sessions {
     }
 }
 
-/// The bounds of a session's queue. A session that is its connection has a single stream, which cannot be resumed.
+/// The limits of a session's queue. If the session is a connection, it has a single stream, which cannot be resumed.
 fn limits(settings: &FrontendSettings, binding: Binding) -> Limits {
     let waiting = Bounds { messages: settings.queue, bytes: settings.queue_bytes };
     if binding.is_connection() {
@@ -313,12 +313,12 @@ fn unavailable(error: &StorageError) -> LookupError {
     LookupError::Unavailable
 }
 
-/// Returns `true` if sessions of this kind have rows.
+/// True if sessions of this kind have rows.
 fn has_row(session: &Session) -> bool {
     matches!(session.address.binding, Binding::Mcp | Binding::Sse)
 }
 
-/// True if the row ends with the session.
+/// True if the row is deleted with the session.
 fn ends_with_row(session: &Session) -> bool {
     session.address.binding == Binding::Mcp
 }

@@ -1,4 +1,4 @@
-//! State that all bindings share, and the sender of a message.
+//! The state that all transports share, and the sender of a message.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -26,23 +26,23 @@ pub(crate) struct FrontendState {
     /// Sessions of legacy clients.
     pub(crate) sessions: Sessions,
     pub(crate) clock: Arc<dyn Clock>,
-    /// Requests of clients without sessions.
+    /// Requests of clients outside of sessions.
     pub(crate) requests: StatelessRequests,
-    /// Owner of tasks that continue without a reader: listens, and calls whose client disconnected.
+    /// Owns the tasks that continue without a reader: listens, and calls whose client disconnected.
     pub(crate) tracker: TaskTracker,
-    /// Cancelled when all streams have to end.
+    /// Cancelled when all streams must end.
     pub(crate) drained: CancellationToken,
     pub(crate) replica: ReplicaNumber,
-    /// Open while this replica owns its sessions. Checked for messages that the listener does not see as answers.
+    /// Open while this replica owns its sessions. Checked for messages that the listener does not take for answers.
     pub(crate) fence: Fence,
 }
 
-/// The sender of a message, and its endpoint.
+/// The sender of a message, and the endpoint it was sent to.
 #[derive(Clone)]
 pub(crate) struct Sender {
-    /// The caller, and the lifetime of its credential.
+    /// The caller, and the lifetime of the credential.
     pub(crate) admission: Authorized,
-    /// The endpoint; for `/messages`, that of the session.
+    /// The endpoint. For `/messages`, the one of the session.
     pub(crate) endpoint: Endpoint,
     /// The servers at the endpoint.
     pub(crate) servers: Arc<EndpointServers>,
@@ -51,17 +51,17 @@ pub(crate) struct Sender {
 /// The servers at each endpoint.
 #[derive(Clone)]
 pub struct Routes {
-    /// At `/mcp` and `/sse`.
+    /// The servers at `/mcp` and `/sse`.
     pub merged: Arc<EndpointServers>,
-    /// At `/mcp/{backend}` and `/sse/{backend}`, and at the endpoints of groups.
+    /// The servers at `/mcp/{backend}` and `/sse/{backend}`, and at the endpoints of groups.
     pub backends: BTreeMap<BackendId, Arc<EndpointServers>>,
 }
 
 /// The server of an endpoint, for each kind of client.
 pub struct EndpointServers {
-    /// For clients with a session.
+    /// Serves clients with a session.
     pub sessions: Arc<dyn Server>,
-    /// For clients without one.
+    /// Serves clients without a session.
     pub requests: Arc<dyn Server>,
     /// The backends behind it.
     pub behind: BehindEndpoint,
@@ -70,7 +70,7 @@ pub struct EndpointServers {
 /// The number of backends behind an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BehindEndpoint {
-    /// One, under its own names.
+    /// One, which keeps its own names.
     One,
     Many,
 }
@@ -78,7 +78,7 @@ pub enum BehindEndpoint {
 // === impl FrontendState ===
 
 impl FrontendState {
-    /// Creates the state of a fresh gateway.
+    /// Creates the state of a gateway that has just started.
     pub(crate) fn new(routes: Routes, settings: FrontendSettings, deps: Deps) -> Self {
         let tracker = TaskTracker::new();
         let requests = StatelessRequests::new(&settings, deps.budget.clone(), deps.observer.clone());
@@ -98,7 +98,7 @@ impl FrontendState {
 }
 
 impl FrontendState {
-    /// The body of a request, kept for another replica that may have to answer it; `None` without other replicas.
+    /// A copy of a request's body, in case another replica must answer it; `None` if there are no other replicas.
     pub(crate) fn kept(&self, body: &Bytes) -> Option<Bytes> {
         self.has_others().then(|| body.clone())
     }

@@ -1,5 +1,5 @@
-//! One request of a client without a session (2026-07-28): its permit, and the messages of its answer. Closing the
-//! answer cancels the request.
+//! One request of a client without a session (2026-07-28): its permit, and the messages of its answer. If the answer is
+//! closed, the request is cancelled.
 
 mod discover;
 mod envelope;
@@ -34,22 +34,22 @@ use crate::{
     support::{Account, pin_in_box},
 };
 
-/// Messages of an answer, the response last. Dropping them cancels the request.
+/// The messages of an answer, of which the response is the last. Dropping them cancels the request.
 pub(crate) type RequestMessages = OffWorker<Pin<Box<dyn Stream<Item = Message> + Send>>, Option<Message>>;
 
-/// A request with a checked envelope.
+/// A request whose envelope was checked.
 pub(crate) struct StatelessRequest<'a> {
     /// The servers, and the limits of the users.
     pub(crate) state: &'a FrontendState,
     pub(crate) sender: &'a Sender,
-    /// The id that the response carries.
+    /// The id for the response.
     pub(crate) id: RequestId,
     pub(crate) method: Method,
     /// The client's description of itself.
     pub(crate) envelope: RequestEnvelope,
-    /// The parameters that the transport mirrored; `None` if it mirrors none.
+    /// The parameters that the transport repeated in headers; `None` if it repeats none.
     pub(crate) mirror: Option<Arc<Mirror>>,
-    /// The reason for the server if the request is cancelled.
+    /// The reason to give to the server if the request is cancelled.
     pub(crate) cancel_reason: CancelReason,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct StatelessRequest<'a> {
 pub(crate) enum StatelessReply {
     /// A response, and the messages before it.
     Call(RequestMessages),
-    /// A stream of notifications that ends with the response.
+    /// A stream of notifications, with the response at its end.
     Listen(RequestMessages),
 }
 
@@ -68,7 +68,7 @@ impl StatelessRequest<'_> {
     ///
     /// # Errors
     ///
-    /// `-32603` if the user has too many running requests or open listens; the errors of [`Filter::read`].
+    /// `-32603` if the user has too many running requests or open listens, and the errors of [`Filter::read`].
     pub(crate) fn serve(self, params: IndexedJson) -> Result<StatelessReply, ErrorObject> {
         let requests = &self.state.requests;
         let caller = &self.sender.admission.caller;

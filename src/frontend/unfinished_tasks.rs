@@ -1,4 +1,4 @@
-//! Tasks of clients with sessions that run at servers of this replica, or whose results are not fetched yet: a replica
+//! Tasks in sessions whose servers run at this replica, and tasks whose results were not fetched yet. A replica that is
 //! about to stop keeps their sessions for a while.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -16,17 +16,17 @@ use crate::{
     support::Digest,
 };
 
-/// Maximum number of remembered tasks of one session; beyond it the oldest are forgotten.
+/// Maximum number of tasks that are remembered for one session. Beyond it, the oldest are forgotten.
 const MAX_UNFINISHED: usize = 1_000;
-/// A finished task's result is expected to be fetched within this time.
+/// Time within which the client is expected to fetch the result of a finished task.
 const FETCHED_WITHIN: Duration = Duration::from_secs(10);
-/// A task without a lifetime is remembered for this long.
+/// Time to remember a task without a lifetime.
 const LIFETIME: Duration = Duration::from_hours(24);
 
 /// The tasks of all sessions.
 #[derive(Debug, Default)]
 pub(crate) struct UnfinishedTasks {
-    /// By session and the SHA-256 of the id, with the time until which they are remembered.
+    /// The digest of each task's id, by session, and the time until which the task is remembered.
     sessions: Mutex<HashMap<SessionId, LinkedHashMap<Digest, Instant>>>,
     changed: Notify,
 }
@@ -34,7 +34,7 @@ pub(crate) struct UnfinishedTasks {
 // === impl UnfinishedTasks ===
 
 impl UnfinishedTasks {
-    /// The reply to a call of this session, which the registry reads for news of tasks.
+    /// Passes on the reply to a call of this session, and reads from it how tasks go on.
     pub(crate) fn watch(self: &Arc<Self>, session: &SessionId, call: (Method, Payload), reply: Reply) -> Reply {
         let (registry, session) = (Arc::clone(self), session.clone());
         reply.map(move |event| {
@@ -45,12 +45,12 @@ impl UnfinishedTasks {
         })
     }
 
-    /// True for a method whose replies may mention tasks.
+    /// True if replies to this method may mention tasks.
     pub(crate) const fn concerns(method: &Method) -> bool {
         matches!(method, Method::ToolsCall | Method::TasksGet | Method::TasksCancel | Method::TasksResult)
     }
 
-    /// Notes the news of a task in the reply to a call of this session.
+    /// Records how a task goes on, from the reply to a call of this session.
     fn note(&self, session: &SessionId, (method, params): (&Method, &Payload), outcome: &Outcome) {
         match (method, outcome) {
             (Method::ToolsCall, Outcome::Complete(result)) => {
@@ -65,7 +65,7 @@ impl UnfinishedTasks {
                 }
             }
             (Method::TasksResult, Outcome::Complete(_)) => self.remove_named(session, params),
-            // the task is over or unknown
+            // the task has ended or is unknown
             (Method::TasksResult | Method::TasksGet, Outcome::Failed(error)) if !error.may_pass() => {
                 self.remove_named(session, params);
             }
@@ -86,7 +86,7 @@ impl UnfinishedTasks {
         }
     }
 
-    /// Waits until all are finished.
+    /// Waits until all tasks are finished.
     pub(crate) async fn all_ended(&self) {
         loop {
             let changed = self.changed.notified();
@@ -98,12 +98,12 @@ impl UnfinishedTasks {
         }
     }
 
-    /// True if any is unfinished.
+    /// True if some task is unfinished.
     pub(crate) fn has_any(&self) -> bool {
         self.last().is_some()
     }
 
-    /// The latest time until which an unfinished task is remembered.
+    /// The latest time until which some unfinished task is remembered.
     fn last(&self) -> Option<Instant> {
         let last = self.sessions.lock().values().flat_map(LinkedHashMap::values).max().copied();
         last.filter(|last| *last > Instant::now())
@@ -127,7 +127,7 @@ impl UnfinishedTasks {
         self.changed.notify_waiters();
     }
 
-    /// Forgets the task named by a request.
+    /// Forgets the task that a request names.
     fn remove_named(&self, session: &SessionId, params: &Payload) {
         let Some(id) = params.string("taskId") else { return };
         let mut sessions = self.sessions.lock();

@@ -1,10 +1,9 @@
 //! Verdicts on servers and what they offer: which servers a caller sees, and which methods and tools it may use there.
-//! Lists, calls, completions, listens and notifications ask here before anything is sent. `model::access` decides about
-//! whole servers, since pages and consent need that too.
+//! Lists, calls, completions, listens and notifications check here before anything is sent. `model::access` decides
+//! about whole servers, since pages and consent need that too.
 //!
-//! A caller who sees a server may use its prompts and resources, and the tasks of its own calls, whose owners are kept
-//! elsewhere: there is no further verdict on those. Something hidden gets the same answer as something that does not
-//! exist.
+//! A caller who sees a server may use its prompts and resources, and the tasks of its own calls (`layers` keeps their
+//! owners): there is no further verdict on those. Hidden things get the same answer as things that do not exist.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -23,7 +22,8 @@ use crate::{
     model::{Access, AccessPlace, BackendId, Caller, GroupSpec, ServerVerdict, Target},
 };
 
-/// Maximum age of a list that counts as current: names missing from it must not cause more frequent fetches.
+/// Maximum age of a list that counts as current: calls with names that are not in it must not cause more fetches than
+/// that.
 const LIST_IS_CURRENT: Duration = Duration::from_secs(10);
 
 /// A visible backend and the caller's access to it.
@@ -33,7 +33,7 @@ pub(crate) struct VisibleBackend {
     access: Access,
     /// The group whose endpoint shows it.
     group: Option<Arc<GroupSpec>>,
-    /// True if there are several, so that a server request must name its backend.
+    /// True if the gateway has several backends, so that a server request must name its backend.
     several: bool,
 }
 
@@ -77,7 +77,7 @@ impl Backends {
         }
     }
 
-    /// The view of `target`, and its backends that the caller sees.
+    /// How `target` names its backends, and the backends there that the caller sees.
     pub(crate) fn visible_at(&self, target: &Target, caller: &Caller) -> (NameView, Vec<VisibleBackend>) {
         let view = self.view(target);
         let seen = match view {
@@ -111,7 +111,7 @@ impl Backends {
         }
     }
 
-    /// True if `seen` are all backends merged at their endpoint.
+    /// True if `seen` contains all backends merged at their endpoint.
     pub(crate) fn are_all(&self, seen: &[VisibleBackend]) -> bool {
         let group = seen.first().and_then(|one| one.group.as_ref());
         self.count(group.map(|group| &group.id)) == Some(seen.len())
@@ -148,7 +148,7 @@ impl VisibleBackend {
     }
 
     /// True if the caller sees that the server has this extension, or this capability outside of MCP. The caller may
-    /// then send its methods, which begin with the last part of its name.
+    /// then send its methods, whose names begin with the last part of the extension's name.
     pub(crate) fn shows_extension(&self, id: &str) -> bool {
         let methods = id.rsplit('/').next().unwrap_or(id);
         self.takes_any_method()
@@ -164,9 +164,9 @@ impl VisibleBackend {
         }
     }
 
-    /// The verdict on a call of the tool with this (own) name by this client, which may call every tool that it is
-    /// shown. If there are rules for tools, an unlisted name is refused, since the server may take it for a tool that
-    /// the rules leave out. Without rules the server decides about it.
+    /// The verdict on a call of the tool with this (own) name by this client, which may call every tool that it sees.
+    /// If there are rules for tools, an unlisted name is refused, since the server may take it for a tool that the
+    /// rules leave out. Without rules, the server decides about unlisted names.
     pub(crate) fn tool(&self, context: &Context, name: &str) -> ToolVerdict {
         if !self.shows_tool(name) {
             return ToolVerdict::Unknown;
@@ -188,7 +188,7 @@ impl VisibleBackend {
             && (self.has_plain_calls() || !self.entry.catalog.leaves_out_tools())
     }
 
-    /// True if the caller sees the tool with this (own) name in lists, as far as names decide.
+    /// True if lists show the caller the tool with this (own) name, as far as names decide.
     pub(crate) fn shows_tool(&self, name: &str) -> bool {
         if self.entry.configured.spec.tools.as_ref().is_some_and(|rules| rules.offered(name).is_none())
             || !self.is_in_group(name)
@@ -206,7 +206,7 @@ impl VisibleBackend {
         kind != ListKind::Tools || self.access == Access::Full
     }
 
-    /// A text that is different for each verdict on the server.
+    /// A text that differs for each backend and access level, for cursors.
     pub(crate) fn verdict_text(&self) -> String {
         format!("{}:{:?}", self.entry.id, self.access)
     }
@@ -216,13 +216,13 @@ impl VisibleBackend {
         self.group.as_ref().map_or("", |group| group.id.as_str())
     }
 
-    /// The tool to call for an (own) `name` missing from all lists so far, according to the current list of the
-    /// caller's server: the same tool; or the gateway's own tool, which sends the user to the page that unlocks the
-    /// server; or none.
+    /// The tool to call for an (own) `name` that no list has so far, according to the current list of the caller's
+    /// server: the same tool; or the gateway's own tool, which sends the user to the page that unlocks the server; or
+    /// none.
     ///
     /// # Errors
     ///
-    /// If there is not a list.
+    /// If the list cannot be fetched.
     pub(crate) async fn listed_tool(&self, context: &Context, name: &str) -> Result<Option<String>, ErrorObject> {
         let connect_tool = self.entry.configured.connect_tool.filter(|tool| *tool != name);
         // the user may have visited the page in the meantime
@@ -238,7 +238,7 @@ impl VisibleBackend {
         self.has_plain_calls().then_some(&self.entry.server)
     }
 
-    /// The rewriter that shows the backend's messages on the merged endpoint.
+    /// Rewrites the backend's messages for the merged endpoint.
     pub(crate) fn rewriter(&self) -> Rewriter {
         Rewriter { backend: self.entry.id.clone(), names_server: self.several }
     }
@@ -268,7 +268,7 @@ impl VisibleBackend {
 // === impl Completed ===
 
 impl Completed {
-    /// The subject in these parameters of `completion/complete`.
+    /// Reads the subject from parameters of `completion/complete`.
     ///
     /// # Errors
     ///

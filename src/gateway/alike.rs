@@ -1,4 +1,4 @@
-//! Equal values, such as lists that servers gave to several users: stored only once.
+//! Equal values, such as equal lists of several users, stored only once.
 
 use std::{
     collections::HashMap,
@@ -13,7 +13,7 @@ pub(super) struct Alike<K, T>(Mutex<AlikeByKey<K, T>>);
 
 struct AlikeByKey<K, T> {
     values: HashMap<K, Weak<T>>,
-    /// Number of values that triggers forgetting unused ones.
+    /// Number of values at which unused ones are removed.
     sweep_at: usize,
 }
 

@@ -22,20 +22,20 @@ struct BackendToolCall {
     seen: VisibleBackend,
     call: Call,
     name: String,
-    /// Progress: while nothing has come, the server may still report that it did not run the tool.
+    /// Shows if the server may still report that it did not run the tool.
     stage: ToolCallStage,
 }
 
-/// State of a call that was sent.
+/// Stage of a call that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ToolCallStage {
     /// The call was sent, and nothing has come back.
     Sent,
-    /// The server has begun to run it, or it was sent again.
+    /// The server has sent something, or the call was sent again.
     Begun,
 }
 
-/// Calls the backend. Not needed for a [plain](VisibleBackend::plain_server) one.
+/// Calls the backend. [Plain](VisibleBackend::plain_server) backends do not need this.
 pub(crate) fn call(seen: &VisibleBackend, call: Call) -> Reply {
     if !seen.entry.catalog.mirrors_params() {
         return seen.entry.server.call(call);
@@ -49,7 +49,7 @@ pub(crate) fn call(seen: &VisibleBackend, call: Call) -> Reply {
     seen.entry.server.call(call).map(move |event| hide_envelope_fault(&backend, event))
 }
 
-/// A tool called by a client that mirrors some of its parameters, under the name shown to the client.
+/// A tool called by a client that mirrors some of its parameters.
 pub(crate) struct MirroredTool {
     seen: VisibleBackend,
     shown: String,
@@ -62,14 +62,14 @@ pub(crate) struct MirroredTool {
 
 impl MirroredTool {
     /// The tool of `seen` that a client calls by the name `shown`, and the parts of the call mirrored by the client's
-    /// transport. `None` if nothing is mirrored, or the backend has no tool with mirrored parameters.
+    /// transport. `None` if the client mirrors nothing, or the backend has no tool with mirrored parameters.
     pub(crate) fn of(seen: &VisibleBackend, (shown, own): (&str, &str), mirror: Option<Arc<Mirror>>) -> Option<Self> {
         let mirror = mirror.filter(|_| seen.entry.catalog.may_mirror_params())?;
         Some(Self { seen: seen.clone(), shown: shown.to_owned(), own: own.to_owned(), mirror })
     }
 
-    /// Checks against the cached list that the call matches what the client mirrored; `None` if there is not a list.
-    /// The server decides about an unlisted tool.
+    /// Checks with the cached list that the call matches what the client mirrored; `None` if no list is cached. The
+    /// server decides about an unlisted tool.
     ///
     /// # Errors
     ///
@@ -150,8 +150,8 @@ impl BackendToolCall {
         (!mirror.is_empty()).then(|| Arc::new(mirror))
     }
 
-    /// Fetches the list again, since the tool has changed (2026-07-28, transports, *Client Behavior*). Returns true if
-    /// other parameters are mirrored now.
+    /// Fetches the list again, because the tool has changed (2026-07-28, transports, *Client Behavior*). Returns true
+    /// if the mirrored parameters differ now.
     async fn mirrors_anew(&mut self) -> bool {
         let list = self.seen.entry.catalog.renewed(&self.call.context, ListKind::Tools).await;
         off_worker(self.call.params.json().len()).await;
@@ -169,7 +169,7 @@ impl BackendToolCall {
         Reply::complete(if is_wrapped { result.of_wrapped_output() } else { result })
     }
 
-    /// True if marking the result would make a difference.
+    /// True if the result may have to be marked.
     fn may_be_wrapped(&self, result: &Payload) -> bool {
         let has_any_output = |revision: Revision| revision.has(Feature::AnyOutput);
         let is_wrapped = has_any_output(result.revision) && !has_any_output(self.call.context.client.revision);
@@ -206,7 +206,7 @@ impl Takeover for BackendToolCall {
     fn take_over(self, event: Event, rest: Reply) -> Reply {
         match event {
             Event::Done(Outcome::Complete(result)) => Reply::later(self.marked(result)),
-            // the server reports that it has not run the call
+            // the server reports that it did not run the call
             Event::Done(Outcome::Failed(error))
                 if self.stage == ToolCallStage::Sent && error.code() == ErrorObject::HEADER_MISMATCH =>
             {

@@ -1,4 +1,4 @@
-//! The current backends and their groups, regardless of callers: `access` decides who sees which.
+//! The current backends and their groups, without regard to callers: `access` decides which caller sees which.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -19,9 +19,9 @@ use crate::{
 pub(crate) struct Backends {
     pub(crate) entries: Vec<Arc<BackendEntry>>,
     index: FastMap<String, usize>,
-    /// Places of the backends whose servers do not announce their events themselves.
+    /// Positions of the backends whose servers do not announce their events to all clients.
     silent: Vec<usize>,
-    /// The clients registered for the events of all other servers.
+    /// The clients registered for events of all other servers; `None` if no server announces its events.
     hearers: Option<Arc<Hearers>>,
     groups: BTreeMap<BackendId, BackendGroup>,
     /// True if some server may describe itself differently to each user.
@@ -29,7 +29,7 @@ pub(crate) struct Backends {
     naming: Naming,
 }
 
-/// A group and the places of its backends.
+/// A group and the positions of its backends.
 pub(crate) struct BackendGroup {
     pub(crate) spec: Arc<GroupSpec>,
     members: Vec<usize>,
@@ -49,7 +49,7 @@ pub(crate) struct BackendEntry {
     pub(crate) server: Arc<dyn Server>,
     /// The tools that a read-only right covers.
     pub(crate) read_only_tools: HashSet<String>,
-    /// The origin of its own URL; web addresses there belong to it. `None` if it has no URL.
+    /// Origin of its own URL; web addresses with this origin belong to it. `None` if it has no URL.
     pub(crate) origin: Option<Origin>,
     pub(crate) catalog: Arc<Catalog>,
 }
@@ -57,7 +57,7 @@ pub(crate) struct BackendEntry {
 // === impl Backends ===
 
 impl Backends {
-    /// Creates the set. If two have the same name, the first wins; the configuration prevents that.
+    /// Creates the set. The first of several with the same name wins; the configuration prevents that.
     pub(crate) fn new(entries: Vec<Arc<BackendEntry>>, groups: &Groups, naming: Naming) -> Self {
         let index: FastMap<_, _> =
             entries.iter().enumerate().rev().map(|(at, entry)| (entry.id.to_string(), at)).collect();
@@ -120,12 +120,12 @@ impl Backends {
         self.hearers.as_ref()
     }
 
-    /// The backends that each client has to listen to separately.
+    /// The backends that need a listen of their own from each client.
     pub(crate) fn silent(&self) -> impl Iterator<Item = &Arc<BackendEntry>> {
         self.silent.iter().map(|at| &self.entries[*at])
     }
 
-    /// Number of backends in the group with this name, or in total if there is not a name; `None` if there is no such
+    /// Number of backends in the group with this name, or of all backends without a name; `None` if there is no such
     /// group.
     pub(crate) fn count(&self, group: Option<&BackendId>) -> Option<usize> {
         match group {

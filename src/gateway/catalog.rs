@@ -1,9 +1,9 @@
 //! Lists of one backend, served from memory (design rule 6).
 //!
 //! A [`ListCache`] holds the lists for one kind of client. Its key is its owner and the client's capabilities, since
-//! servers show different tools to different clients. Lists are served as cached and refreshed in the background: when
-//! they are older than [`CatalogSettings::refresh`], or when the backend reports a change. A failed backend keeps its
-//! cache.
+//! servers show different tools to different clients. Lists are served from the cache and refreshed in the background:
+//! when they are older than [`CatalogSettings::refresh`], or when the backend reports a change. A failed backend keeps
+//! its cache.
 //!
 //! The owner of a cache depends on how the backend is shared. If it is shared per user, the user owns the cache. If it
 //! is shared per session, the gateway owns the cache for the same capabilities, so that listing starts no process for a
@@ -54,10 +54,11 @@ use crate::{
 
 pub(crate) struct Catalog {
     source: Arc<ListSource>,
-    /// True if calls need nothing from the lists, as far as the backend has listed anything.
+    /// True if calls need nothing from the lists that the backend has sent so far.
     pub(crate) has_plain_calls: Arc<AtomicBool>,
     share: Share,
     caches: RwLock<CacheTable>,
+    /// Number of uses so far. Each cache keeps the number of its last use, so the longest unused one can go first.
     uses: AtomicU64,
 }
 
@@ -73,7 +74,7 @@ impl Catalog {
         Self { source, has_plain_calls, share, caches, uses: AtomicU64::new(0) }
     }
 
-    /// The gateway's own context, which uses the base connection.
+    /// The gateway's own context, for the base connection.
     pub(crate) fn own_context(&self) -> Context {
         self.context(ClientInfo::gateway())
     }
@@ -91,8 +92,8 @@ impl Catalog {
         Context::of_gateway(client, self.source.account.clone())
     }
 
-    /// Server information of the backend; starts a fetch if one is due. Until it ends, the last known information is
-    /// used, so that no session waits for it twice (`translation` 6.7).
+    /// Server information of the backend; starts a fetch if one is due. Until the fetch ends, the last known
+    /// information is used, so that no session waits for it twice (`translation` 6.7).
     pub(crate) fn server_info(&self, context: &Context) -> Lookup<DiscoverInfo> {
         let cache = self.cache(context);
         let mut freshness = self.source.server_info(&cache);
@@ -105,12 +106,12 @@ impl Catalog {
         Lookup { cached, freshness, fallback, is_told: false, may_be_remembered: false, backend }
     }
 
-    /// False if the backend's version mirrors no parameters in headers, as far as it has listed anything.
+    /// False if the backend's version mirrors no parameters in headers, according to its lists so far.
     pub(crate) fn mirrors_params(&self) -> bool {
         self.source.mirrors_params.load(Ordering::Relaxed)
     }
 
-    /// False if no tool of any list mirrors a parameter, as far as the backend has listed anything.
+    /// False if no tool mirrors a parameter, in any list so far.
     pub(crate) fn may_mirror_params(&self) -> bool {
         self.source.mirroring.load(Ordering::Relaxed) != source::NONE_MIRRORS
     }
@@ -119,7 +120,7 @@ impl Catalog {
     pub(crate) fn list(&self, context: &Context, kind: ListKind) -> Lookup<List> {
         let cache = self.cache(context);
         cache.want(kind);
-        // with a process for each session, a session gets its own cache only after a change
+        // with a session for each client, a client gets its own cache only after a change
         let is_told = self.share == Share::Session && cache.key.owner != CacheOwner::Base;
         let freshness = self.source.list(&cache, kind);
         let fallback = if freshness.value.is_some() { None } else { self.substitute(&cache.key, kind) };
@@ -130,24 +131,24 @@ impl Catalog {
         Lookup { cached, freshness, fallback, is_told, may_be_remembered: false, backend }
     }
 
-    /// The same for a reader who may see the list of an earlier process. That list never decides what a caller may
+    /// The same for a reader who may see the list of an earlier run. That list never decides which tools a caller may
     /// call, or how.
     pub(crate) fn list_to_show(&self, context: &Context, kind: ListKind) -> Lookup<List> {
         let list = self.list(context, kind);
-        // the list that all are shown now is better than one that all were shown
+        // a current list shown to all users is better than an old one
         let may_be_remembered = list.fallback.is_none() || self.source.lists_for_each_user();
         Lookup { may_be_remembered, ..list }
     }
 
     fn expect(&self, context: &Context) {
-        // a client that is just opening its session is not the requester yet
+        // a client that is opening its session is not the requester yet
         if context.requester != Requester::Gateway || *context.client != ClientInfo::gateway() {
             self.source.server.expect(context);
         }
     }
 
-    /// The substitute for a missing list: the gateway's list for the same capabilities, or its own. An empty one is no
-    /// substitute: a server may offer things only to its users.
+    /// The substitute for a missing list: the gateway's list for the same capabilities, or its own. An empty list does
+    /// not count: a server may offer things only to its users.
     fn substitute(&self, key: &ListCacheKey, kind: ListKind) -> Option<Arc<List>> {
         let alike = ListCacheKey { owner: CacheOwner::Base, ..key.clone() };
         let alike = self.caches.read().get(&alike).and_then(|alike| alike.list(kind).value());
@@ -164,7 +165,7 @@ impl Catalog {
         cached.value()
     }
 
-    /// The list of this caller's server, never a substitute: fetched again if it is older than `max_age`.
+    /// The list of this caller's server itself: fetched again if it is older than `max_age`.
     ///
     /// # Errors
     ///
@@ -197,8 +198,8 @@ impl Catalog {
         key
     }
 
-    /// The owner of the backend session for this context, unless all share it. A client without a session is identified
-    /// by its user (`translation` 4b.1).
+    /// The owner of the backend session for this context; `None` if all clients share it. A client without a session
+    /// counts as its user (`translation` 4b.1).
     fn own_owner(&self, context: &Context) -> Option<CacheOwner> {
         match (self.share, &context.requester) {
             (_, Requester::Gateway) | (Share::All, _) => None,
@@ -207,7 +208,7 @@ impl Catalog {
         }
     }
 
-    /// True if this context reads the lists shared by all, until its own backend session reports a change.
+    /// True if this context reads the lists shared by all clients, until its own backend session reports a change.
     pub(crate) fn hears_own_changes(&self, context: &Context) -> bool {
         self.share == Share::Session && self.key(context).owner == CacheOwner::Base
     }
@@ -218,7 +219,7 @@ impl Catalog {
     }
 
     /// Handles a change of these lists in the backend's session for this context. `reported` are the gateway's lists
-    /// that were reported to its client since its last change. Returns true if the client is notified at once;
+    /// that were reported to its client since its last change. Returns true if the client must be notified now;
     /// otherwise it is notified once the list has been fetched and differs.
     pub(crate) fn changed_for(
         &self,
@@ -334,7 +335,7 @@ impl Catalog {
         self.base()?.list(kind).value()
     }
 
-    /// False if the server declares no such list. The list of an earlier process is enough to know.
+    /// False if the server declares no such list. A list of an earlier run is enough to know.
     pub(crate) async fn may_have(&self, context: &Context, kind: ListKind) -> bool {
         let info = self.server_info(context);
         if info.at_hand().is_none() {
@@ -347,24 +348,24 @@ impl Catalog {
         info.wait().await.map_or(true, |info| info.has(kind.capability()))
     }
 
-    /// Number of entries that the gateway itself sees, or saw in an earlier process.
+    /// Number of entries that the gateway itself sees, or saw in an earlier run.
     pub(crate) fn count(&self, kind: ListKind) -> usize {
         let Some(base) = self.base() else { return 0 };
         let list = base.list(kind).value().or_else(|| base.list(kind).remembered());
         list.map_or(0, |list| list.len())
     }
 
-    /// True if clients are shown tools of an earlier process.
+    /// True if clients see tools of an earlier run.
     pub(crate) fn is_remembered(&self) -> bool {
         self.base().is_some_and(|base| base.list(ListKind::Tools).remembered().is_some())
     }
 
-    /// Reason why the gateway itself sees no entry; `None` if it sees some, or has not asked.
+    /// Why the gateway itself sees no entry; `None` if it sees some, or has not asked.
     pub(crate) fn emptiness(&self, kind: ListKind) -> Option<EmptyList> {
         let Freshness { value, failure, began, .. } = self.base()?.list(kind).look(Duration::MAX);
         match (value, failure, began) {
             (Some(list), ..) if list.len() > 0 => None,
-            // an error from the server itself has its version
+            // only errors from the server itself have a version
             (_, Some(error), _) if error.revision().is_some() => Some(EmptyList::refused(&error)),
             (_, Some(error), _) => Some(EmptyList::not_fetched(&error.message())),
             (Some(list), None, _) => list.emptiness(),
@@ -386,7 +387,7 @@ impl Catalog {
         self.source.omissions.may_have_tools()
     }
 
-    /// True if this tool is hidden from this client because it breaks the schema of the client's version. The server
+    /// True if this tool is hidden from this client because it violates the schema of the client's version. The server
     /// decides about an unlisted tool.
     pub(crate) fn leaves_out_tool(&self, context: &Context, name: &str) -> bool {
         if !self.leaves_out_tools() {

@@ -1,7 +1,7 @@
 //! Sealed cursors of merged lists: `gwc1.` and an encrypted position.
 //!
 //! A cursor is valid for the process that made it, the same list, the same user and the same set of backends. Any other
-//! use gets the same error: the client lists again from the start.
+//! use gets the same error, and the client lists again from the start.
 
 use crate::{
     mcp::ErrorObject,
@@ -12,11 +12,11 @@ const PREFIX: &str = "gwc1.";
 /// Maximum length of a cursor.
 const MAX_CURSOR: usize = 256;
 
-/// Seals and opens cursors.
+/// Seals and opens cursors, with a key of this process.
 pub(crate) struct Cursors(SealingKey);
 
 impl Cursors {
-    /// Cursors with a key of this process.
+    /// Creates a key that is lost when the process ends.
     pub(crate) fn new(random: &dyn Random) -> Self {
         Self(SealingKey::ephemeral(random))
     }
@@ -28,7 +28,7 @@ impl Cursors {
         format!("{PREFIX}{}", sealed.expect("eight bytes"))
     }
 
-    /// The position in a cursor; `-32602` if it was not made here for this `setting`.
+    /// Opens a cursor; `-32602` if it was not made here for this `setting`.
     pub(crate) fn open(&self, cursor: &str, setting: &[u8]) -> Result<u64, ErrorObject> {
         self.unseal(cursor, setting).ok_or_else(|| ErrorObject::invalid_params("Invalid cursor"))
     }

@@ -1,5 +1,5 @@
-//! Merged descriptions of servers, kept until one of them may have changed: opening a session costs the same for any
-//! number of servers.
+//! Merged descriptions of servers, kept until one of the servers may have changed: opening a session costs the same for
+//! any number of servers.
 
 use std::sync::{Arc, Weak};
 
@@ -31,23 +31,23 @@ struct KeptDescriptions {
     changes: u64,
 }
 
-/// Everything that a description depends on, apart from the servers.
+/// Everything that a description depends on, except the servers themselves.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct DescriptionKey {
     target: Target,
     rights: AllowedBackends,
     capabilities: String,
-    /// The user, if servers may describe themselves differently to each.
+    /// The user, if servers may describe themselves differently to each user; otherwise `None`.
     user: Option<UserId>,
 }
 
-/// A description in use, until its sources are checked again.
+/// A description, valid until its sources must be checked again.
 struct KeptDescription {
     merged: Arc<MergedDescription>,
     until: Instant,
 }
 
-/// A description, shared by all keys with an equal one.
+/// A description, shared by all keys for which it is equal.
 struct MergedDescription {
     result: Payload,
     _charge: Charge,
@@ -76,7 +76,7 @@ impl Descriptions {
         kept.by_key.get(key).filter(|one| Instant::now() < one.until).map(|one| one.merged.result.clone())
     }
 
-    /// Keeps a description until this time, unless something has changed since `changes` was read, or memory is short.
+    /// Keeps a description until `until`, unless something changed since `changes` was read, or memory is short.
     pub(crate) fn keep(&self, (key, changes): (DescriptionKey, u64), result: &Payload, until: Instant) {
         let Ok(charge) = Charge::of(self.account.clone(), result.json().len()) else { return };
         let merged = MergedDescription { result: result.clone(), _charge: charge };
@@ -88,7 +88,7 @@ impl Descriptions {
         drop(replaced);
     }
 
-    /// Forgets the descriptions that depend on the servers of this user, or all.
+    /// Removes the descriptions that depend on the servers of this user, or all descriptions.
     pub(crate) fn forget(&self, user: Option<&UserId>) {
         let mut kept = self.kept.lock();
         kept.changes += 1;
@@ -119,13 +119,13 @@ impl Holding for Descriptions {
 // === impl DescriptionKey ===
 
 impl DescriptionKey {
-    /// The key for the client of `context` at this endpoint, if servers may describe themselves differently only to
-    /// each user, or to nobody. `None` for a session that they may single out.
+    /// The key for the client of `context` at this endpoint. `None` for a session, if servers may describe themselves
+    /// differently to it.
     pub(crate) fn of(target: &Target, context: &Context, differs_by_user: bool) -> Option<Self> {
         let caller = &context.caller;
         let user = match context.requester {
             _ if !differs_by_user => None,
-            // it opens sessions for all
+            // the gateway opens sessions for all users
             Requester::Gateway => None,
             Requester::Request(_) | Requester::TasksOf(_) => Some(caller.user.clone()),
             Requester::Session(_) => return None,

@@ -1,4 +1,4 @@
-//! Server information of the gateway (`translation` section 5): the union of its backends' information.
+//! The gateway's own server information (`translation` section 5), which combines the information of its backends.
 
 use serde_json::{Map, Value, json};
 
@@ -22,9 +22,9 @@ const DEFINED: [&str; 8] =
 const MAX_INSTRUCTIONS: usize = 16 << 10;
 
 /// The server information of the merged endpoint. A backend that has not answered yet counts as having all
-/// capabilities, so that a client does not skip lists that follow a moment later. It is kept for later clients.
+/// capabilities, so that clients do not skip lists that it offers a moment later. The result is kept for later clients.
 pub(crate) async fn merged(shared: &GatewayState, target: &Target, context: &Context) -> Outcome {
-    // before anything is read
+    // read first, so that a change in the meantime keeps the result out of the cache
     let changes = shared.descriptions.changes();
     let backends = shared.backends.load_full();
     let key = DescriptionKey::of(target, context, backends.differ_by_user());
@@ -57,7 +57,7 @@ fn described(seen: &[VisibleBackend], given: &[Gathered<DiscoverInfo>]) -> Paylo
     Payload::of(Revision::V2026_07_28, &result)
 }
 
-/// One backend's own answer, without the parts that this caller may not use.
+/// One backend's own answer, without what this caller may not use.
 pub(crate) async fn own(seen: &VisibleBackend, context: &Context) -> Outcome {
     match seen.entry.catalog.server_info(context).wait().await {
         Ok(about) => Outcome::Complete(shown(seen, &about)),
@@ -65,8 +65,7 @@ pub(crate) async fn own(seen: &VisibleBackend, context: &Context) -> Outcome {
     }
 }
 
-/// A backend's answer without extensions whose methods do not exist for this caller, and without capabilities that
-/// stand for such methods.
+/// A backend's answer, without extensions and other capabilities whose methods do not exist for this caller.
 fn shown(seen: &VisibleBackend, about: &DiscoverInfo) -> Payload {
     let unchanged = || about.result.clone();
     if seen.takes_any_method() {
@@ -89,8 +88,8 @@ fn shown(seen: &VisibleBackend, about: &DiscoverInfo) -> Payload {
     about.result.with("capabilities", &draft.text())
 }
 
-/// The union. `listChanged` is always true, since the set itself changes. Capabilities that the gateway does not carry
-/// are not shown.
+/// The union of all capabilities. `listChanged` is always true, since the set of backends can change. Capabilities that
+/// the gateway does not support are left out.
 fn capabilities(given: &[Gathered<DiscoverInfo>]) -> Value {
     let any = |test: &dyn Fn(&DiscoverInfo) -> bool| {
         given.is_empty() || given.iter().any(|one| one.as_deref().map_or(true, test))
@@ -111,7 +110,7 @@ fn capabilities(given: &[Gathered<DiscoverInfo>]) -> Value {
             union.insert(name.to_owned(), json!({}));
         }
     }
-    // the parts of a backend that has not answered yet are unknown
+    // unknown while a backend has not answered
     let known: Vec<&DiscoverInfo> = given.iter().filter_map(|one| one.as_deref().ok()).collect();
     extensions::add_to_merged(&known.iter().map(|about| about.capabilities()).collect::<Vec<_>>(), &mut union);
     let named = |name: &str| known.iter().map(|about| about.named_under(name)).collect::<Vec<_>>();
@@ -124,7 +123,7 @@ fn capabilities(given: &[Gathered<DiscoverInfo>]) -> Value {
     union.into()
 }
 
-/// The instructions of each backend under its name: complete as long as they fit, the last one truncated.
+/// Instructions of all backends, each under the backend's name, truncated to [`MAX_INSTRUCTIONS`].
 fn instructions(seen: &[VisibleBackend], given: &[Gathered<DiscoverInfo>]) -> Option<String> {
     let mut text = String::new();
     for (one, about) in seen.iter().zip(given) {

@@ -1,4 +1,4 @@
-//! Endpoints of the gateway, each a [`Server`]. Only dispatches by method.
+//! Endpoints of the gateway, each a [`Server`], which dispatch by method.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Server for EndpointServer {
         if call.method.is_misspelled() {
             return unknown_method(&call);
         }
-        // taken out: from here on, it is for the parameters mirrored to the server
+        // taken out here: later, the field is for parameters mirrored to the server
         let mirror = call.context.mirror.take();
         let (shared, target) = (&self.shared, &self.target);
         let backends = shared.backends.load();
@@ -87,7 +87,7 @@ impl EndpointServer {
                 let endpoint = self.clone();
                 Reply::later(async move {
                     match tool.check(&call).await {
-                        // looked up again: the backends may have changed since
+                        // looked up again, because the backends may have changed
                         Ok(()) => endpoint.call(call),
                         Err(error) => Reply::failed(error),
                     }
@@ -97,7 +97,7 @@ impl EndpointServer {
     }
 }
 
-/// Serves a call that concerns no particular server.
+/// Serves a call that is not for one particular server.
 fn of_all(shared: &Arc<GatewayState>, target: &Target, call: Call) -> Reply {
     match &call.method {
         Method::Listen => listen::listen(Arc::clone(shared), target.clone(), call),
@@ -124,7 +124,7 @@ fn call_own_tool(one: &VisibleBackend, call: Call) -> Reply {
     if one.opens_all_tools() {
         return send(one, call);
     }
-    // a repeated member must be read the way it was checked
+    // if a member is repeated, the server must read the one that was checked
     let addressed = AddressedCall::of_own_tool(call);
     let name = addressed.shown();
     addressed.send_if_open(one, ListKind::Tools, (&name, &name))
@@ -137,7 +137,7 @@ fn send(one: &VisibleBackend, call: Call) -> Reply {
     }
 }
 
-/// The reply if the method does not exist for the caller: a notification is dropped.
+/// The reply if the method does not exist for the caller. Notifications are dropped.
 fn unknown_method(call: &Call) -> Reply {
     if call.method.is_notification() {
         metrics::counter!("lockkeeper_gateway_notifications_dropped_total").increment(1);
@@ -155,7 +155,7 @@ fn absent(call: &Call) -> Reply {
     }
 }
 
-/// A backend is not asked for a list that it does not declare.
+/// Serves a backend's own list; an error if it does not declare such a list.
 fn own_list(shared: &Arc<GatewayState>, one: VisibleBackend, kind: ListKind, call: Call) -> Reply {
     let shared = Arc::clone(shared);
     Reply::later(async move {

@@ -11,8 +11,8 @@ use crate::{
     model::Target,
 };
 
-/// Notifies every backend at `target` that the caller sees and may notify of this. Skips backends that do not accept it
-/// within the cold budget.
+/// Forwards a client's notification to every backend at `target` that the caller sees and may send it to. Skips
+/// backends that do not accept it within the cold budget.
 pub(crate) fn notify(shared: &Arc<GatewayState>, target: Target, call: Call) -> Reply {
     let shared = Arc::clone(shared);
     Reply::later(async move {

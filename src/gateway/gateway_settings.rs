@@ -11,10 +11,10 @@ use crate::{
     support::{MemoryBudget, Random},
 };
 
-/// Default wait for backends that have not answered yet.
+/// Wait for backends that have not answered yet.
 const COLD_BUDGET: Duration = Duration::from_secs(2);
 
-/// Settings for presenting the backends.
+/// The settings for presenting the backends to clients.
 #[derive(Debug, Clone)]
 pub struct GatewaySettings {
     /// The names on the merged endpoint.
@@ -25,7 +25,7 @@ pub struct GatewaySettings {
     pub page_size: usize,
     /// Maximum time that a merged answer waits for missing backends, once others have answered.
     pub cold_budget: Duration,
-    /// The same for a list.
+    /// The same for lists.
     pub cold_list_budget: Duration,
     /// Age at which a list is refreshed in the background.
     pub refresh: Duration,
@@ -33,23 +33,23 @@ pub struct GatewaySettings {
 
 #[derive(Clone)]
 pub struct GatewayDeps {
-    /// For the key of the cursors.
+    /// Makes the key of cursors.
     pub random: Arc<dyn Random>,
-    /// The observer of the backends' server information.
+    /// Notified of the backends' server information.
     pub observer: Observer,
     pub budget: MemoryBudget,
-    /// Lists of earlier processes; `None` if none are kept.
+    /// Lists stored by earlier runs; `None` if none are stored.
     pub list_store: Option<Arc<dyn ListStore>>,
-    /// Owns the tasks that maintain the catalog.
+    /// Runs the tasks that maintain the catalog.
     pub tracker: TaskTracker,
-    /// Ends these tasks.
+    /// Cancelling it ends these tasks.
     pub cancel: CancellationToken,
 }
 
 // === impl GatewaySettings ===
 
 impl GatewaySettings {
-    /// Settings with these names. The others cannot be configured: pages of 1,000 entries, 2 s for a cold start, lists
+    /// Settings with the given names. The rest is not configurable: pages of 1,000 entries, a cold budget of 2 s, lists
     /// refreshed after a minute.
     pub fn new(naming: Naming, longest_name: usize) -> Self {
         Self {

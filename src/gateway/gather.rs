@@ -1,8 +1,8 @@
 //! Waits for the answers of several backends, up to a limit.
 //!
-//! A cold start waits for a short budget, counted from the start of each fetch, so that a silent backend delays only
-//! the first calls. A single backend without any known data is awaited to the end (`translation` 6.7), and so is a
-//! backend whose change was reported to the reader. If the list of an earlier process is good enough, there is no wait.
+//! At a cold start the wait is a short budget, counted from the start of each fetch, so that a silent backend delays
+//! only the first calls. A single backend about which nothing is known is awaited to the end (`translation` 6.7), and
+//! so is one whose change the reader knows about. If the list of an earlier run will do, there is no wait.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,22 +12,22 @@ use tokio::time::{sleep_until, timeout_at};
 use super::catalog::Lookup;
 use crate::mcp::ErrorObject;
 
-/// Maximum wait for a value with a change that a client knows about, from the start of its fetch.
+/// Maximum wait for a value whose change a client knows about, counted from the start of its fetch.
 const RENEWAL: Duration = Duration::from_millis(250);
 
-/// A gathered value, or the reason for its absence.
+/// A value, or why it is missing.
 pub(crate) type Gathered<T> = Result<Arc<T>, ErrorObject>;
 
-/// Behaviour if the budget runs out before any backend has answered.
+/// What to do if the budget runs out before any backend has answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitPolicy {
-    /// Give up.
+    /// Return what there is, even if that is nothing.
     Budget,
     /// Wait for the first answer: an empty list would mislead.
     UntilOne,
 }
 
-/// The values of the look-ups, in order. A missing one is reported as a change when it arrives.
+/// Collects the values, in order. If one is missing, a change is reported when it arrives.
 pub(crate) async fn gather<T: PartialEq>(
     asked: Vec<Lookup<T>>,
     budget: Duration,
@@ -43,7 +43,7 @@ pub(crate) async fn gather<T: PartialEq>(
     asked.into_iter().map(Lookup::take).collect()
 }
 
-/// Waits a moment for values with a change that a client knows about.
+/// Waits a moment for values whose change a client knows about.
 async fn renewed<T: PartialEq>(asked: &[Lookup<T>]) {
     let known = asked.iter().filter(|one| one.freshness.outdated && one.freshness.value.is_some());
     let settling = known.filter_map(|one| Some((one.freshness.began? + RENEWAL, one.cached.settled())));
@@ -53,7 +53,7 @@ async fn renewed<T: PartialEq>(asked: &[Lookup<T>]) {
 async fn wait<T: PartialEq>(asked: &[Lookup<T>], budget: Duration, policy: WaitPolicy) {
     let here = |one: &Lookup<T>| one.freshness.value.is_some() || one.fallback.is_some() || one.remembered().is_some();
     let mut some_here = asked.iter().any(here);
-    // a failed one is awaited only if there is nothing else to return
+    // wait for a backend that failed before only if there is nothing else to return
     let waits = |one: &&Lookup<T>| {
         let is_shown = one.freshness.value.is_some() || one.remembered().is_some();
         !is_shown && (one.freshness.failure.is_none() || !some_here)

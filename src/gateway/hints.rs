@@ -2,18 +2,18 @@
 
 use crate::mcp::{Feature, Payload};
 
-/// Maximum lifetime, in milliseconds, of a list that lacks one of its backends.
+/// Maximum lifetime of a list while a backend is missing in it, in milliseconds.
 const INCOMPLETE: u64 = 5_000;
 
 /// Cache hints of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CacheHints {
-    /// Lifetime in milliseconds.
+    /// Lifetime of the result at a client, in milliseconds.
     pub(crate) ttl: u64,
     pub(crate) scope: CacheScope,
 }
 
-/// Scope of a cache; the narrower scope is the greater value.
+/// Scope of a cache. Ordered: the narrower scope is greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CacheScope {
     Public,
@@ -27,7 +27,7 @@ impl CacheHints {
     /// Hints for legacy servers, which send none.
     pub(crate) const NONE: Self = Self { ttl: 0, scope: CacheScope::Private };
 
-    /// Hints in one page of a server; none if it is from a legacy server or invalid.
+    /// Hints in one page; [`Self::NONE`] if its server is a legacy one or they are invalid.
     pub(crate) fn of(page: &Payload) -> Self {
         let Some(object) = page.object().filter(|_| page.revision.has(Feature::CacheHints)) else { return Self::NONE };
         let ttl = object.get("ttlMs").and_then(|text| text.parse().ok()).unwrap_or_default();
@@ -42,17 +42,17 @@ impl CacheHints {
         scope.is_some_and(|scope| scope == CacheScope::Private.as_str())
     }
 
-    /// Hints that hold for both parts.
+    /// Hints that hold for both lists.
     pub(crate) fn and(self, other: Self) -> Self {
         Self { ttl: self.ttl.min(other.ttl), scope: self.scope.max(other.scope) }
     }
 
-    /// Hints of a list with a missing part.
+    /// The hints for a list while a backend is missing in it.
     pub(crate) fn of_incomplete(self) -> Self {
         Self { ttl: self.ttl.min(INCOMPLETE), ..self }
     }
 
-    /// The same hints within a narrower scope.
+    /// The same hints, with this scope or a narrower one.
     pub(crate) fn within(self, scope: CacheScope) -> Self {
         Self { scope: self.scope.max(scope), ..self }
     }
@@ -61,7 +61,7 @@ impl CacheHints {
 // === impl CacheScope ===
 
 impl CacheScope {
-    /// The value on the wire.
+    /// Value on the wire.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Public => "public",

@@ -1,9 +1,9 @@
 //! `subscriptions/listen` for many backends: merges their notifications into one endless reply.
 //!
 //! A listen with a filter begins with a single acknowledgement for all backends, each of which gets its own tasks and
-//! resources. A backend's `list_changed` is forwarded once the new list has been fetched and differs from the one
-//! served before; several within 100 ms are merged. A server that reports a change to both the gateway and a session
-//! does so twice: the session is notified again if its own list differs from the gateway's list reported to it.
+//! resources. A backend's `list_changed` is forwarded once the new list has been fetched and differs from the old one;
+//! several within 100 ms are merged. A server may report one change to both the gateway and a session: the session is
+//! then notified again if its own list differs from the gateway's.
 
 mod parts;
 
@@ -53,30 +53,31 @@ struct ListenSources {
     shared: Arc<GatewayState>,
     target: Target,
     call: Call,
-    /// The registration for the events of announcing servers. `None` if no server announces its events, or if the
-    /// listen names tasks, since that listens to each server separately.
+    /// Registration for events of all announcing servers. `None` if no server announces its events, or if the listen
+    /// names tasks, which needs a listen at each server.
     place: Option<HearerPlace>,
-    /// The event of an announcing server that is passing through the server's layers.
+    /// An event of an announcing server that is passing through the server's layers.
     passing: Option<(VisibleBackend, Reply)>,
-    /// The events of the other servers.
+    /// Events of all other servers.
     told: SelectAll<BackendEvents>,
     /// Number of servers expected to acknowledge tasks.
     waiting: usize,
-    /// The session's log level, and the servers holding it: none before it is set.
+    /// Log level of the session.
     level: LogLevel,
     held: Vec<Box<dyn HeldLevel>>,
     changes: broadcast::Receiver<Change>,
     sets: watch::Receiver<u64>,
     pending: PendingChanges,
-    /// The gateway's lists whose change was reported to a client whose own connection may report it too.
+    /// The gateway's lists whose change was reported to this client, while the client's own connection may report it
+    /// too.
     reported: HashMap<(BackendId, ListKind), Arc<List>>,
-    /// Subscribed resources by backend: the backend's own URI, and the client's name for it.
+    /// Subscribed resources by backend, each with the backend's own URI and the client's URI.
     resources: BTreeMap<BackendId, Vec<(String, String)>>,
-    /// Filter members outside of MCP.
+    /// Members of the filter outside of MCP.
     others: BTreeMap<String, Value>,
 }
 
-/// Lists with a change to report, and the time for the report.
+/// Changes to report, and when to report them.
 #[derive(Default)]
 struct PendingChanges {
     methods: Vec<Method>,
@@ -153,7 +154,7 @@ impl ListenSources {
         }
     }
 
-    /// Registers for the events of announcing servers, unless that is done.
+    /// Registers for events of announcing servers, unless already done.
     fn take_place(&mut self, hearers: &Arc<Hearers>) {
         if self.place.as_ref().is_some_and(|place| place.is_at(hearers)) {
             return;
@@ -164,7 +165,7 @@ impl ListenSources {
         self.place = Some(hearers.register(self.call.context.clone(), sees));
     }
 
-    /// Makes announcing servers send log messages of the session's level.
+    /// Asks announcing servers for log messages of the session's level.
     fn hold_level(&mut self) {
         if self.place.is_none() {
             return;
@@ -179,7 +180,7 @@ impl ListenSources {
         self.shared.backends.load().visible_one(&self.target, &self.call.context.caller, id)
     }
 
-    /// The acknowledgement of `chosen`, and the events that came before it.
+    /// The acknowledgement for the filter `chosen`, followed by the events that arrived before it.
     async fn acknowledge(&mut self, chosen: Filter) -> VecDeque<Event> {
         let (mut honoured, mut early) = (Filter::default(), VecDeque::new());
         let mut waiting = self.waiting;
@@ -189,7 +190,7 @@ impl ListenSources {
         while !is_prepared || waiting > 0 {
             let due = end.unwrap_or_else(Instant::now);
             let events = tokio::select! {
-                // before any request whose result an event could concern
+                // polled first: its events may belong to the results of the requests below
                 biased;
                 events = self.hear() => events,
                 prepared = &mut preparing, if !is_prepared => {
@@ -223,13 +224,14 @@ impl ListenSources {
         early
     }
 
-    /// The listens for the subscriptions at each backend, and one for notifications outside of MCP.
+    /// Listens for the subscriptions at each backend, and one for notifications outside of MCP.
     fn subscriptions(&self) -> Vec<BackendEvents> {
         let listen = |(id, uris): (&BackendId, &Vec<_>)| Some(self.subscribed(self.visible(id)?, uris.clone()));
         self.resources.iter().filter_map(listen).chain(self.others()).collect()
     }
 
-    /// The listen for notifications outside of MCP: at a server's own endpoint, for a caller who may send it anything.
+    /// The listen for notifications outside of MCP: only at a server's own endpoint, and for a caller who may send it
+    /// anything.
     fn others(&self) -> Option<BackendEvents> {
         if self.others.is_empty() {
             return None;
@@ -242,7 +244,7 @@ impl ListenSources {
         Some(follow_others(one, Call { method, params, ..self.call.clone() }))
     }
 
-    /// The listen with these subscriptions at a backend: acknowledged in the client's names.
+    /// The listen for these subscriptions at a backend. It only yields the acknowledgement, with the client's URIs.
     fn subscribed(&self, one: VisibleBackend, uris: Vec<(String, String)>) -> BackendEvents {
         let own: Vec<&str> = uris.iter().map(|(own, _)| own.as_str()).collect();
         let call = Call { params: listen::for_resources(&own), ..self.call.clone() };
@@ -252,7 +254,7 @@ impl ListenSources {
                 Event::Notified(told) if told.method == Method::SubscriptionsAcknowledged => {
                     listen::resources(&told.params)
                 }
-                // updates come on the listen for all notifications
+                // updates arrive on the listen for all notifications
                 _ => return ready(None),
             };
             let shown = uris.iter().filter(|(own, _)| honoured.contains(own)).map(|(_, shown)| shown.clone());
@@ -274,7 +276,7 @@ impl ListenSources {
             },
             change = self.changes.recv() => match change {
                 Ok(change) => self.changed(&change),
-                // too many to follow: everything may have changed
+                // too many to follow, so everything may have changed
                 Err(_) => self.pending.add(ListKind::CHANGES),
             },
             Ok(()) = self.sets.changed() => {
@@ -286,7 +288,7 @@ impl ListenSources {
         Vec::new()
     }
 
-    /// Handles an event from a backend: changes are collected, everything else goes to the client.
+    /// Handles an event from a backend: collects changes, and returns everything else for the client.
     fn told(&mut self, backend: &BackendId, event: Event) -> Vec<Event> {
         match event {
             Event::Notified(Notification { method, .. }) if !ListKind::changed_by(&method).is_empty() => {
@@ -298,7 +300,7 @@ impl ListenSources {
         }
     }
 
-    /// Passes an announced event through the server's layers, by a listen for this event only.
+    /// Sends an announced event through the server's layers, as a listen for this event only.
     fn pass(&mut self, heard: HeardEvent) {
         let Some(seen) = self.visible(heard.backend()) else { return };
         let params = Payload::absent(self.call.params.revision);
@@ -307,7 +309,7 @@ impl ListenSources {
         self.passing = Some((seen, reply));
     }
 
-    /// Handles an event that has passed the layers.
+    /// Handles an event that has passed the server's layers.
     fn passed(&mut self, event: Option<Event>) -> Vec<Event> {
         match (event, &self.passing) {
             (None | Some(Event::Done(_)), _) | (_, None) => {
@@ -325,8 +327,8 @@ impl ListenSources {
         }
     }
 
-    /// The same update for each name by which the client subscribed to its resource. A web address, which keeps its
-    /// URI, has two: the address itself, and that of a template that begins with an expression.
+    /// Repeats an update for each URI with which the client subscribed to the resource. A web address keeps its URI, so
+    /// there may be two: the address itself, and one from a template that begins with an expression.
     fn updated(&self, backend: &BackendId, Notification { method, params }: Notification) -> Vec<Event> {
         let told = params.string("uri").unwrap_or_default();
         let resources = self.resources.get(backend).map(Vec::as_slice).unwrap_or_default();
@@ -341,7 +343,7 @@ impl ListenSources {
         shown.into_iter().map(named).collect()
     }
 
-    /// Handles a change reported by the client's own connection: the catalog decides whether it is news.
+    /// Handles a change reported by the client's own connection: the catalog decides if it is news.
     fn heard_change(&mut self, backend: &BackendId, method: Method) {
         let Some(seen) = self.visible(backend) else { return };
         let kinds = ListKind::changed_by(&method);
@@ -353,7 +355,7 @@ impl ListenSources {
         }
     }
 
-    /// Handles a list that has changed in the catalog, if this client sees it.
+    /// Handles a list that changed in the catalog, if this client sees it.
     fn changed(&mut self, change: &Change) {
         let Some(seen) = self.visible(&change.backend) else { return };
         let (catalog, context) = (&seen.entry.catalog, &self.call.context);
@@ -372,7 +374,7 @@ impl ListenSources {
 // === impl PendingChanges ===
 
 impl PendingChanges {
-    /// Schedules these lists to be reported soon, together with others.
+    /// Schedules a report of these changes, together with others.
     fn add(&mut self, methods: impl IntoIterator<Item = Method>) {
         for method in methods {
             self.due.get_or_insert_with(|| Instant::now() + TOGETHER);
@@ -388,7 +390,7 @@ impl PendingChanges {
     }
 }
 
-/// The next event that has passed the layers of its server.
+/// The next event that has passed the server's layers.
 async fn next_of(passing: &mut Option<(VisibleBackend, Reply)>) -> Option<Event> {
     match passing {
         Some((_, reply)) => reply.next_event().await,
@@ -396,7 +398,7 @@ async fn next_of(passing: &mut Option<(VisibleBackend, Reply)>) -> Option<Event>
     }
 }
 
-/// The next announced event; waits forever without a registration.
+/// The next announced event; pending forever without a registration.
 async fn next_heard(place: &mut Option<HearerPlace>) -> HeardEvent {
     match place {
         Some(place) => place.next().await,

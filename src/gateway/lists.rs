@@ -22,21 +22,21 @@ use crate::{
     support::off_worker::off_worker,
 };
 
-/// A list request, and the available parts of the list.
+/// A list request, and the parts of the list that are available.
 struct ListQuery<'a> {
     view: NameView,
     kind: ListKind,
     seen: &'a [VisibleBackend],
     given: Vec<Gathered<List>>,
-    /// For each backend, by place: true if its tools are marked as callable as tasks.
+    /// By position of the backend: true if its tools must be marked as callable as tasks.
     marked: Vec<bool>,
-    /// The places of entries that belong to another backend.
+    /// Positions of entries that belong to another backend.
     foreign: HashSet<(usize, usize)>,
     call: &'a Call,
 }
 
-/// Start of a page: the place of a backend, and of an entry in it. All pages have the same cache scope (2026-07-28,
-/// caching).
+/// Start of a page: the position of a backend and of an entry in its list. All pages have the same cache scope
+/// (2026-07-28, caching).
 #[derive(Debug, Clone, Copy)]
 struct Position {
     backend: usize,
@@ -52,14 +52,14 @@ struct Page {
     /// The cursor of the next page.
     next: Option<String>,
     hints: CacheHints,
-    /// The `Implementation` of the server that answers.
+    /// The `Implementation` of the server that the list comes from.
     server: Option<Bytes>,
 }
 
-/// The bit of a packed position that marks a public list.
+/// Bit of a packed position that marks a public list.
 const PUBLIC: u64 = 1 << 63;
 
-/// One page of the list of `seen`, in their order.
+/// One page of the list of the backends in `seen`, in that order.
 pub(crate) async fn serve(
     shared: &GatewayState,
     view: NameView,
@@ -89,7 +89,7 @@ pub(crate) async fn serve(
     let hints = asked.hints(shared);
     let start = start.unwrap_or(Position { backend: 0, entry: 0, scope: hints.scope });
     if start.scope < hints.scope {
-        // the earlier pages were public: a private list must be a different one
+        // the earlier pages were public, so this private list is a different one
         return Outcome::Failed(invalid_cursor());
     }
     off_worker(asked.untranslated()).await;
@@ -99,7 +99,7 @@ pub(crate) async fn serve(
     Outcome::Complete(Page { kind, revision, entries, next, hints: hints.within(start.scope), server }.written())
 }
 
-/// Backends with the tasks extension, whose tools need a declaration for this client.
+/// Marks the backends with the tasks extension, if this client needs their tools marked as callable as tasks.
 async fn marked(seen: &[VisibleBackend], given: &[Gathered<List>], kind: ListKind, context: &Context) -> Vec<bool> {
     let mut marked = vec![false; seen.len()];
     if kind != ListKind::Tools || !task_support::are_marked_for(&context.client) {
@@ -112,13 +112,13 @@ async fn marked(seen: &[VisibleBackend], given: &[Gathered<List>], kind: ListKin
     marked
 }
 
-/// The server information of a backend with this list. A backend whose list is of this process has reported it before.
+/// Server information of the backend with this list. If the list is of this run, the information has been fetched too.
 async fn server_info(seen: &VisibleBackend, list: &List, context: &Context) -> Option<Arc<DiscoverInfo>> {
     let info = seen.entry.catalog.server_info(context);
     if list.is_remembered { info.at_hand() } else { info.wait().await.ok() }
 }
 
-/// The error if there are backends but no lists: a single backend's own error, or one that names them all.
+/// The error if there are backends but no lists: a single backend's own error, or an error that names all of them.
 fn none_of(seen: &[VisibleBackend], given: &[Gathered<List>]) -> Option<ErrorObject> {
     match given {
         [] => None,
@@ -133,7 +133,7 @@ fn none_of(seen: &[VisibleBackend], given: &[Gathered<List>]) -> Option<ErrorObj
     }
 }
 
-/// The cursor of a request; an error if it is not a string. Some clients send an empty one, or null, if they have none.
+/// The cursor of a request; an error if it is not a string. Some clients send an empty one or null instead of none.
 fn cursor(params: &Payload) -> Option<Result<String, ErrorObject>> {
     let object = params.object()?;
     let text = object.get("cursor").filter(|text| !matches!(*text, "null" | "\"\""))?;
@@ -144,7 +144,7 @@ fn invalid_cursor() -> ErrorObject {
     ErrorObject::invalid_params("Invalid cursor")
 }
 
-/// Binding of a cursor: the list, its names, the user, the endpoint's group, and the visible backends.
+/// What a cursor is bound to: the list, its names, the user, the endpoint's group, and the visible backends.
 fn setting(view: NameView, seen: &[VisibleBackend], kind: ListKind, call: &Call) -> Vec<u8> {
     let backends: Vec<String> = seen.iter().map(VisibleBackend::verdict_text).collect();
     let group = seen.first().map_or("", VisibleBackend::group_name);
@@ -155,8 +155,8 @@ fn setting(view: NameView, seen: &[VisibleBackend], kind: ListKind, call: &Call)
 // === impl ListQuery ===
 
 impl ListQuery<'_> {
-    /// A backend's own list unchanged, if a single page of at most `most` entries holds all of it and the caller sees
-    /// all.
+    /// A backend's own list unchanged, if one page of at most `most` entries holds all of it and the caller sees
+    /// everything.
     fn whole(&self, most: usize) -> Option<Payload> {
         let (NameView::Own, [one], [Ok(list)]) = (self.view, self.seen, self.given.as_slice()) else { return None };
         let revision = self.call.context.client.revision;
@@ -174,7 +174,7 @@ impl ListQuery<'_> {
         }
     }
 
-    /// Hints that hold for every part (`translation` section 5). A list that depends on the caller's rights is private.
+    /// Hints that hold for all parts (`translation` section 5). A list that depends on the caller's rights is private.
     fn hints(&self, shared: &GatewayState) -> CacheHints {
         let parts = self.given.iter().filter_map(|given| given.as_ref().ok()?.hints);
         let hints = parts.reduce(CacheHints::and).unwrap_or(CacheHints::NONE);
@@ -185,7 +185,8 @@ impl ListQuery<'_> {
         hints.within(if limited { CacheScope::Private } else { CacheScope::Public })
     }
 
-    /// The server named in the list: the gateway if it is merged, otherwise the backend's. Only for 2026-07-28 clients.
+    /// The server named in the list: the gateway for a merged list, otherwise the backend's. Only for clients of
+    /// 2026-07-28.
     async fn server(&self) -> Option<Bytes> {
         match (self.view, self.seen, self.given.as_slice()) {
             _ if !self.call.context.client.revision.has(Feature::NamedServers) => None,
@@ -194,14 +195,14 @@ impl ListQuery<'_> {
         }
     }
 
-    /// Bytes of the lists that are not translated into this client's version yet.
+    /// Number of bytes that are not translated into this client's version yet.
     fn untranslated(&self) -> usize {
         let client = &self.call.context;
         let lists = self.given.iter().flatten().filter(|_| self.view == NameView::Merged);
         lists.map(|list| list.untranslated(client.client.revision, client.profile)).sum()
     }
 
-    /// At most `most` entries starting at `start`, and the start of the next page.
+    /// At most `most` entries from `start` on, and the start of the next page.
     fn page(&self, start: Position, most: usize) -> (Vec<Bytes>, Option<Position>) {
         let mut page = Vec::new();
         let client = (self.call.context.client.revision, self.call.context.profile);
@@ -244,7 +245,7 @@ impl Position {
 // === impl Page ===
 
 impl Page {
-    /// The result: the entries byte for byte, in the envelope of their version.
+    /// Writes the result: the entries byte for byte, in the envelope of their version.
     fn written(&self) -> Payload {
         let size: usize = self.entries.iter().map(|entry| entry.len() + 1).sum();
         let mut text = BytesMut::with_capacity(size + 512);
@@ -271,7 +272,7 @@ impl Page {
         }
     }
 
-    /// The members of every 2026-07-28 list, apart from its entries.
+    /// Writes the members of every 2026-07-28 list, apart from its entries.
     fn put_envelope(&self, text: &mut BytesMut) {
         let CacheHints { ttl, scope } = self.hints;
         text.put_slice(format!(",\"ttlMs\":{ttl},\"cacheScope\":\"{}\"", scope.as_str()).as_bytes());

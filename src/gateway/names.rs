@@ -1,9 +1,9 @@
 //! Names, URIs and task ids on the merged endpoint, in both directions (`translation` section 5).
 //!
-//! - **Names** of tools and prompts: `<backend>__<name>`, always of `[A-Za-z0-9_-]{1,64}`, which every client accepts;
-//!   shorter for clients that add a prefix of their own, if the operator says so. A backend's name contains no `_`, so
-//!   the first `__` ends it. A name that does not fit is shortened and marked with 8 hexadecimal digits of its SHA-256;
-//!   the backend's list has the original.
+//! - **Names** of tools and prompts: `<backend>__<name>`, always matching `[A-Za-z0-9_-]{1,64}`, which every client
+//!   accepts; shorter if the operator configures it, for clients that add a prefix. A backend's name contains no `_`,
+//!   so the first `__` ends it. A name that does not fit is shortened and marked with 8 hexadecimal digits of its
+//!   SHA-256; the backend's list has the original.
 //! - **URIs** of resources: `<backend>+<original>`, which keeps paths and RFC 6570 templates and can be undone without
 //!   a table. `ui://` keeps its scheme, since MCP Apps hosts look for it: `ui://<backend>+<rest>`. `http://` and
 //!   `https://` stay unchanged, since clients may fetch them directly; origins and lists determine their owner.
@@ -18,7 +18,7 @@ const UI: &str = "ui://";
 /// The owner of a URI of the merged endpoint.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum UriOwner<'a> {
-    /// The backend with this name, and its own URI for the resource.
+    /// The backend with this name; the resource has this URI there.
     Backend(&'a str, String),
     /// A web address: origins and lists decide.
     Listed,
@@ -32,7 +32,7 @@ pub(crate) fn prefixed(backend: &BackendId, name: &str) -> String {
     format!("{backend}__{name}")
 }
 
-/// The merged name of `backend`'s `name`, of at most `longest` characters. That must be at least 44, so that the
+/// The merged name of `backend`'s `name`, of at most `longest` characters. `longest` must be at least 44, so that the
 /// longest backend name and the digits fit.
 pub(crate) fn merged_name(backend: &BackendId, name: &str, longest: usize) -> String {
     let whole = prefixed(backend, name);
@@ -44,7 +44,7 @@ pub(crate) fn merged_name(backend: &BackendId, name: &str, longest: usize) -> St
     format!("{backend}__{start}_{}", Digest::sha256(name).short_hex(4))
 }
 
-/// The backend's name and the rest of a merged name.
+/// Splits a merged name into the backend's name and the rest.
 pub(crate) fn split_name(name: &str) -> Option<(&str, &str)> {
     let (backend, rest) = name.split_once('_')?;
     Some((backend, rest.strip_prefix('_')?))
@@ -63,7 +63,7 @@ const fn is_plain(c: char) -> bool {
 
 // === URIs ===
 
-/// The merged URI of `backend`'s `uri`; `None` if it stays unchanged.
+/// The merged URI for `backend`'s `uri`; `None` if it stays unchanged.
 pub(crate) fn merged_uri(backend: &BackendId, uri: &str) -> Option<String> {
     if is_web(uri) {
         return None;
@@ -71,7 +71,7 @@ pub(crate) fn merged_uri(backend: &BackendId, uri: &str) -> Option<String> {
     Some(uri.strip_prefix(UI).map_or_else(|| format!("{backend}+{uri}"), |rest| format!("{UI}{backend}+{rest}")))
 }
 
-/// The owner of the merged URI `uri`.
+/// Finds the owner of a URI on the merged endpoint.
 pub(crate) fn uri_owner(uri: &str) -> UriOwner<'_> {
     if is_web(uri) {
         return UriOwner::Listed;
@@ -85,7 +85,7 @@ pub(crate) fn uri_owner(uri: &str) -> UriOwner<'_> {
     }
 }
 
-/// The origin of a web address, or of a template that is literal up to its path; `None` for anything else.
+/// Origin of a web address, or of a template that is literal up to its path; `None` for anything else.
 pub(crate) fn web_origin(uri: &str) -> Option<Origin> {
     if !is_web(uri) {
         return None;
@@ -101,7 +101,7 @@ pub(crate) fn web_origin(uri: &str) -> Option<Origin> {
     Some(Url::parse(literal).ok()?.origin())
 }
 
-/// Returns `true` for addresses that clients may fetch directly.
+/// True for addresses that clients may fetch directly.
 pub(crate) fn is_web(uri: &str) -> bool {
     let starts = |scheme: &str| uri.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     starts("https://") || starts("http://")
@@ -114,7 +114,7 @@ pub(crate) fn merged_task_id(backend: &BackendId, id: &str) -> String {
     format!("{backend}.{id}")
 }
 
-/// The backend's name and its own id of the task.
+/// Splits a merged task id into the backend's name and the backend's id.
 pub(crate) fn split_task_id(id: &str) -> Option<(&str, &str)> {
     id.split_once('.')
 }

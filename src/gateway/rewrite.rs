@@ -22,23 +22,23 @@ const BACKEND_KEY: &str = "lockkeeper/backend";
 /// Path of requests inside a result.
 const INPUT_REQUESTS: Paths = &[&[At::Key("inputRequests"), At::Member]];
 
-/// Shows one backend's messages to a client of the merged endpoint.
+/// Rewrites one backend's messages for a client of the merged endpoint.
 #[derive(Debug, Clone)]
 pub(crate) struct Rewriter {
     pub(crate) backend: BackendId,
-    /// True if its requests name it, since the client sees several servers.
+    /// True if server requests name the backend, because the client sees several.
     pub(crate) names_server: bool,
 }
 
 impl Rewriter {
-    /// One event of the reply to a call of `method`.
+    /// Rewrites one event of the reply to a call of `method`.
     pub(crate) fn event(&self, method: &Method, event: Event) -> Event {
         match event {
             Event::Notified(notification) => Event::Notified(self.notification(notification)),
             Event::Asked(question) => Event::Asked(self.question(question)),
             Event::Done(Outcome::Complete(result)) => {
                 let result = self.uris(result, || method.uris());
-                // a task's requests are rewritten like server requests (2026-07-28, tasks extension)
+                // requests inside of a task are rewritten like server requests (2026-07-28, tasks extension)
                 let result = if method.holds_input_requests() { self.input_requests(&result) } else { result };
                 Event::Done(Outcome::Complete(self.task_ids(result, |result| method.task_ids_in(result))))
             }
@@ -49,7 +49,7 @@ impl Rewriter {
         }
     }
 
-    /// A notification: rewrites its URI, or its logger to `<backend>/<logger>`, or `<backend>` if it has none.
+    /// Rewrites a notification: its URI, or its logger to `<backend>/<logger>`, or `<backend>` if it has none.
     pub(crate) fn notification(&self, told: Notification) -> Notification {
         let Notification { method, params } = told;
         let params = if method == Method::LoggingMessage {
@@ -64,7 +64,7 @@ impl Rewriter {
         Notification { method, params }
     }
 
-    /// The same payload with the task ids at `places` rewritten.
+    /// Rewrites the task ids at `places`.
     fn task_ids(&self, payload: Payload, places: impl FnOnce(&Payload) -> Paths) -> Payload {
         if !may_hold_task_ids(payload.json()) {
             return payload;
@@ -74,7 +74,7 @@ impl Rewriter {
         })
     }
 
-    /// The same payload with the URIs at `places` rewritten.
+    /// Rewrites the URIs at `places`.
     pub(crate) fn uris(&self, payload: Payload, places: impl FnOnce() -> Paths) -> Payload {
         if !may_hold_uris(payload.json()) {
             return payload;
@@ -82,7 +82,7 @@ impl Rewriter {
         payload.rewrite(places(), |text| self.uri(text))
     }
 
-    /// The rewritten JSON text of a URI; `None` if it stays unchanged.
+    /// Rewrites the JSON text of a URI; `None` if it stays unchanged.
     pub(crate) fn uri(&self, text: &str) -> Option<String> {
         names::merged_uri(&self.backend, &json::unquote(text)?).map(|uri| json::quote(&uri))
     }
@@ -96,7 +96,7 @@ impl Rewriter {
         result.rewrite(INPUT_REQUESTS, |request| self.input_request(request, result.revision))
     }
 
-    /// A server request in a result (2026-07-28, MRTR); `None` if it stays unchanged.
+    /// Rewrites a server request in a result (2026-07-28, MRTR); `None` if it stays unchanged.
     fn input_request(&self, text: &str, revision: Revision) -> Option<String> {
         let request = Payload::new(revision, Bytes::copy_from_slice(text.as_bytes()));
         let method = Method::parse(&request.string("method")?);
@@ -110,8 +110,8 @@ impl Rewriter {
         Some(String::from_utf8_lossy(request.json()).into_owned())
     }
 
-    /// Parameters of a server request. A client must show which server sends it but sees only the gateway, so the
-    /// message of an elicitation names the server, and so does `_meta`.
+    /// Rewrites the parameters of a server request. A client must show which server sends it, but sees only the
+    /// gateway. So the message of an elicitation names the server, and so does `_meta`.
     fn asked(&self, method: &Method, params: &Payload) -> Payload {
         let params = self.task_ids(self.uris(params.clone(), || method.uris()), |_| method.task_ids());
         if !self.names_server {
@@ -130,7 +130,7 @@ impl Rewriter {
         params.with(meta::META, &String::from_utf8_lossy(&named))
     }
 
-    /// An error may name the resource in `data.uri` (2024-11-05 to 2025-11-25, resources).
+    /// Rewrites the resource that an error may name in `data.uri` (2024-11-05 to 2025-11-25, resources).
     fn error(&self, error: ErrorObject) -> ErrorObject {
         if !may_hold_uris(error.json()) {
             return error;
@@ -142,8 +142,8 @@ impl Rewriter {
     }
 }
 
-/// Returns `true` if the text has a member that may hold a URI. This saves parsing large results, which are mostly one
-/// string; the backslash reveals a name written with escapes.
+/// True if the text has a member that may hold a URI. This saves parsing large results, which are mostly one string. A
+/// backslash may hide a member name.
 fn may_hold_uris(json: &[u8]) -> bool {
     static NAMES: LazyLock<Vec<Finder<'static>>> = LazyLock::new(|| {
         let endings = ["ri", "Template"];
@@ -154,7 +154,7 @@ fn may_hold_uris(json: &[u8]) -> bool {
     NAMES.iter().any(|name| name.find(json).is_some()) || json::may_escape_letters(json)
 }
 
-/// Returns `true` if the text may name a task. Most messages name none, and are not parsed.
+/// True if the text may name a task. Most messages do not, and are not parsed.
 fn may_hold_task_ids(json: &[u8]) -> bool {
     static ID: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("taskId"));
     json::may_hold(json, &ID)

@@ -1,4 +1,4 @@
-//! Routes calls on an endpoint of merged backends, each to the one backend that it is for.
+//! Routing of calls at an endpoint with merged backends, each to the one backend that it is for.
 
 use std::sync::Arc;
 
@@ -23,17 +23,16 @@ use crate::{
     model::Target,
 };
 
-/// A call to one server, and the part of its parameters that names the tool, prompt, resource or task: parsed only
-/// once.
+/// A call to one server, with the position of the member that names the tool, prompt, resource or task.
 pub(crate) struct AddressedCall {
     call: Call,
     found: Found,
-    /// The names under which the client sees the server.
+    /// The form of the server's names at the client.
     view: NameView,
 }
 
-/// `tools/call` and `prompts/get`, and completions of a prompt's arguments. First checks the parameters that the client
-/// mirrored from a tool call.
+/// Routes `tools/call`, `prompts/get`, and completions of a prompt's arguments. First checks the parameters that the
+/// client mirrored from a tool call.
 pub(crate) fn by_name(
     (shared, target): (&Arc<GatewayState>, &Target),
     kind: ListKind,
@@ -58,7 +57,7 @@ pub(crate) fn by_name(
                 let (shared, target) = (Arc::clone(shared), target.clone());
                 return Reply::later(async move {
                     match tool.check(&call).await {
-                        // looked up again: the backends may have changed since
+                        // looked up again, because the backends may have changed
                         Ok(()) => by_name((&shared, &target), kind, place, (call, None)),
                         Err(error) => Reply::failed(error),
                     }
@@ -78,7 +77,7 @@ pub(crate) fn by_name(
     })
 }
 
-/// The full name of a shortened `shown`. Waits for the backend's list only if the cached one lacks it.
+/// The full name for a shortened `shown`. Waits for the backend's list only if the cached one lacks it.
 async fn long(seen: &VisibleBackend, kind: ListKind, context: &Context, shown: &str) -> Option<String> {
     let lookup = seen.entry.catalog.list(context, kind);
     if let Some(name) = lookup.at_hand().as_ref().and_then(|list| list.unshorten(shown)) {
@@ -87,7 +86,7 @@ async fn long(seen: &VisibleBackend, kind: ListKind, context: &Context, shown: &
     lookup.wait().await.ok()?.unshorten(shown).map(str::to_owned)
 }
 
-/// `resources/read`, `resources/subscribe` and `resources/unsubscribe`, and completions of a template's variables.
+/// Routes `resources/read`, `resources/subscribe`, `resources/unsubscribe`, and completions of a template's variables.
 pub(crate) fn by_uri(shared: &Arc<GatewayState>, target: &Target, place: &[At], call: Call) -> Reply {
     let found = call.params.find(place);
     let Some(uri) = found.string(call.params.json()) else { return Reply::failed(ErrorObject::missing_string("uri")) };
@@ -128,7 +127,7 @@ pub(crate) fn completion(shared: &Arc<GatewayState>, target: &Target, call: Call
     }
 }
 
-/// Requests about a single task.
+/// Routes requests about one task.
 pub(crate) fn by_task(shared: &Arc<GatewayState>, target: &Target, call: Call) -> Reply {
     let found = call.params.find(places::TASK_ID);
     let Some(shown) = found.string(call.params.json()) else {
@@ -143,14 +142,14 @@ pub(crate) fn by_task(shared: &Arc<GatewayState>, target: &Target, call: Call) -
     }
 }
 
-/// The error for a tool or prompt that does not exist, or not for this caller: both look the same.
+/// The error for a tool or prompt that does not exist, or not for this caller: both get the same.
 pub(crate) fn unknown(kind: ListKind, name: &str) -> ErrorObject {
     metrics::counter!("lockkeeper_gateway_unknown_names_total").increment(1);
     let what = if kind == ListKind::Prompts { "prompt" } else { "tool" };
     ErrorObject::invalid_params(&format!("Unknown {what}: {name}"))
 }
 
-/// The error for a missing resource; its code is different in 2026-07-28.
+/// The error for a missing resource; translation changes its code for 2026-07-28.
 fn no_resource(uri: &str) -> ErrorObject {
     ErrorObject::with_data(ErrorObject::RESOURCE_NOT_FOUND, "Resource not found", &data!({ "uri": uri }))
         .written_in(Revision::NEWEST_LEGACY)
@@ -170,8 +169,8 @@ impl AddressedCall {
         self.found.string(self.call.params.json()).unwrap_or_default()
     }
 
-    /// Sends the call of the tool or prompt that the client knows as `shown` and the backend as `name`, if the verdict
-    /// on it is open. Waits for the caller's list if only that decides.
+    /// Sends the call of the tool or prompt that the client knows as `shown` and the backend as `name`, if the caller
+    /// may call it. Waits for the caller's list if that has to decide.
     pub(crate) fn send_if_open(self, seen: &VisibleBackend, kind: ListKind, (shown, name): (&str, &str)) -> Reply {
         let verdict = match kind {
             ListKind::Tools => seen.tool(&self.call.context, name),
@@ -196,8 +195,8 @@ impl AddressedCall {
         }
     }
 
-    /// Sends the call with the backend's own name, and shows the reply. Replaces every occurrence of a repeated member,
-    /// so that the backend reads the name that was checked.
+    /// Sends the call with the backend's own name, and rewrites the reply for the client. If the member is repeated,
+    /// every occurrence is replaced, so that the backend reads the name that was checked.
     fn send(self, seen: &VisibleBackend, original: &str) -> Reply {
         let Self { call, found, view } = self;
         let method = call.method.clone();

@@ -15,12 +15,12 @@ use super::{
 };
 use crate::model::Groups;
 
-/// Maximum number of changes that a listen may lag behind before everything counts as changed.
+/// Maximum number of changes that a listen may lag behind; then everything counts as changed.
 const MAX_CHANGES_BEHIND: usize = 256;
 
 pub(crate) struct GatewayState {
     pub(crate) backends: ArcSwap<Backends>,
-    /// Counts the installed sets of backends.
+    /// Number of sets of backends installed so far.
     pub(crate) generation: watch::Sender<u64>,
     pub(crate) changes: ListChanges,
     pub(crate) descriptions: Arc<Descriptions>,
@@ -44,8 +44,8 @@ impl GatewayState {
         }
     }
 
-    /// Installs new backends and groups, and returns the new catalogs. A backend that lists the same keeps its catalog,
-    /// and one with the same settings is kept as it is. Removed catalogs are stopped.
+    /// Installs new backends and groups, and returns the new catalogs. A backend that offers the same lists keeps its
+    /// catalog; one with the same settings stays as it is. Removed catalogs are stopped.
     pub(crate) fn replace(&self, backends: Vec<ConfiguredBackend>, groups: &Groups) -> Vec<Arc<Catalog>> {
         let old = self.backends.load_full();
         let entry = |configured: ConfiguredBackend| match old.find(configured.id().as_str()) {

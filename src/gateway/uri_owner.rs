@@ -1,8 +1,9 @@
 //! The owner of a web address: `https://` resources keep their URI on the merged endpoint, so origins and lists
 //! determine their owner (`translation` section 5).
 //!
-//! The owner is the server with the same origin; otherwise the first in configured order that lists the address; if
-//! none does, the first with a matching template. So no server can take over another's resource by listing it.
+//! The owner is the server whose URL has the same origin; otherwise the first in configured order that lists the
+//! address; otherwise the first with a matching template. So a server cannot take over another's resource by listing
+//! it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -34,16 +35,17 @@ struct Candidate<'a> {
     list: Option<&'a List>,
 }
 
-/// A list entry that belongs to another backend, which lists the same one or has its origin.
+/// A list entry that belongs to another backend, which has its origin or lists it too.
 #[derive(Debug, PartialEq, Eq)]
 struct ForeignEntry {
-    /// The places of the backend, and of the entry in its list.
+    /// Positions of the backend and of the entry in its list.
     place: (usize, usize),
-    /// A reason for people to read.
+    /// The reason, for people.
     reason: String,
 }
 
-/// The backend in `seen` that owns the resource `uri`; the only one with resources if nothing decides.
+/// The backend in `seen` that owns the resource `uri`. If neither origins nor lists decide: the only backend that has
+/// resources, if there is just one.
 pub(crate) async fn of<'a>(
     settings: &GatewaySettings,
     seen: &'a [VisibleBackend],
@@ -84,14 +86,14 @@ pub(crate) async fn of<'a>(
     }
 }
 
-/// The places of entries in these lists that belong to another backend: a merged list has each web address once.
+/// Positions of entries in these lists that belong to another backend: a merged list has each web address once.
 pub(crate) fn foreign_places(seen: &[VisibleBackend], lists: &[Gathered<List>]) -> HashSet<(usize, usize)> {
     let candidates: Vec<_> =
         seen.iter().zip(lists).map(|(one, list)| Candidate::new(&one.entry, list.as_deref().ok())).collect();
     foreign(&candidates).into_iter().map(|entry| entry.place).collect()
 }
 
-/// The entries of a backend that belong to another on the merged endpoint, with the reasons, according to the gateway's
+/// Entries of a backend that belong to another one on the merged endpoint, with the reasons, according to the gateway's
 /// own lists.
 pub(crate) fn left_out(backends: &Backends, entry: &BackendEntry) -> Vec<(ListKind, LeftOut)> {
     let mut left_out = Vec::new();
@@ -108,7 +110,7 @@ pub(crate) fn left_out(backends: &Backends, entry: &BackendEntry) -> Vec<(ListKi
     left_out
 }
 
-/// The entries that belong to another backend. The candidates are in configured order.
+/// Entries that belong to another backend. The candidates are in configured order.
 fn foreign(candidates: &[Candidate<'_>]) -> Vec<ForeignEntry> {
     let mut of_origin: HashMap<&Origin, Vec<usize>> = HashMap::new();
     for (at, candidate) in candidates.iter().enumerate() {
@@ -150,7 +152,7 @@ fn keys(list: &Gathered<List>) -> impl Iterator<Item = &str> {
     list.iter().flat_map(|list| list.entries.iter().map(|entry| entry.key.as_str()))
 }
 
-/// A template with its literal start and end written as browsers write addresses (RFC 6570 3.1).
+/// Writes the literal start and end of a template as browsers write addresses (RFC 6570 3.1).
 fn normal_literals(template: &str) -> String {
     let Some((start, rest)) = template.split_once('{') else { return template.to_owned() };
     let (expressions, end) = rest.rsplit_once('}').unwrap_or((rest, ""));
@@ -165,7 +167,7 @@ fn normal_literals(template: &str) -> String {
     format!("{start}{{{expressions}}}{}", encode(end))
 }
 
-/// True if `uri` has the start and end of the RFC 6570 template.
+/// True if `uri` begins and ends like the RFC 6570 template.
 fn fits(template: &str, uri: &str) -> bool {
     if template == uri {
         return true;

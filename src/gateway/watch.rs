@@ -10,12 +10,12 @@ use crate::mcp::{Call, ErrorObject, Event, ListKind, Method, Outcome, Payload, R
 
 /// Changes within this time are merged.
 const TOGETHER: Duration = Duration::from_millis(100);
-/// Interval between retries of failed lists.
+/// Interval between retries of missing lists.
 const AGAIN: Duration = Duration::from_secs(10);
-/// The first and the longest pause before an ended listen is reopened.
+/// Minimum and maximum pause before an ended listen is reopened.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
-/// Fetches what the backend offers, then follows its changes until the catalog is stopped.
+/// Fetches the backend's lists, then follows its changes until the catalog is stopped.
 pub(crate) async fn watch(catalog: Arc<Catalog>) {
     let stop = catalog.stop().clone();
     stop.run_until_cancelled(async {
@@ -24,7 +24,7 @@ pub(crate) async fn watch(catalog: Arc<Catalog>) {
     .await;
 }
 
-/// Retries missing lists, so that a backend that starts late is listed without a request.
+/// Fetches missing lists again and again, so that a backend that starts late is listed without a request.
 async fn warm(catalog: &Catalog) {
     loop {
         catalog.warm();
@@ -46,7 +46,7 @@ async fn follow(catalog: &Catalog) {
         tracing::debug!(server = %catalog.backend(), error, "a server ended the gateway's listen");
         pause = if began.elapsed() > PAUSE.1 { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
         sleep(pause).await;
-        // without an open listen, changes go unnoticed
+        // changes were not reported while no listen was open
         catalog.changed(&ListKind::ALL);
     }
 }

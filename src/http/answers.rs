@@ -23,12 +23,12 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The classes of status codes, from 100 on.
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// Response extension that marks the answer to a probe. It describes the gateway's health, so its errors are not errors
-/// of the gateway.
+/// Response extension that marks the answer to a probe. Such an answer describes the gateway's health, so an error in
+/// it is not an error of the gateway.
 #[derive(Debug, Clone, Copy)]
 pub struct Probed;
 
-/// Data that depends only on the gateway.
+/// The parts that all responses share: headers, counters, and the budget for log lines.
 pub(super) struct Answers {
     transport_security: Option<HeaderValue>,
     /// Number of responses, by class of status.
@@ -40,7 +40,7 @@ pub(super) struct Answers {
 // === impl Answers ===
 
 impl Answers {
-    /// For a gateway at `public_url`; `Strict-Transport-Security` only with https.
+    /// For a gateway at `public_url`. Only an https URL gets `Strict-Transport-Security`.
     pub(super) fn new(public_url: &Url, random: Arc<dyn Random>) -> Self {
         let https = public_url.scheme() == "https";
         Self {
@@ -51,8 +51,7 @@ impl Answers {
         }
     }
 
-    /// Logs and counts a response to a client: server errors as errors, the others at lower levels, refusals within a
-    /// budget.
+    /// Logs and counts a response: server errors as errors, others at lower levels, and refusals within a budget.
     pub(super) fn log(&self, answer: &Response, client: ClientIp) {
         let status = answer.status();
         let code = status.as_u16();
@@ -111,7 +110,7 @@ impl Answers {
     }
 }
 
-/// True for the answer of a replica that lacks what a carried request names.
+/// True if the replica that carried the request should answer it instead, because this one lacks what it names.
 fn goes_back(answer: &Response) -> bool {
     let extensions = answer.extensions();
     extensions.get() == Some(&RequestPlace::Carried) || extensions.get::<OwnedElsewhere>().is_some()

@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use http::HeaderMap;
 use ipnet::IpNet;
 
-/// The client address: the peer's own, or, behind a trusted proxy, the right-most address of `X-Forwarded-For` that is
-/// not a trusted proxy. The client itself controls everything left of it.
+/// The client's address. Behind a trusted proxy it is the right-most address in `X-Forwarded-For` that is not a trusted
+/// proxy, because the client controls everything to the left of it. Otherwise it is the other end of the connection.
 pub(crate) fn behind(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     let is_trusted = |address: &IpAddr| trusted.iter().any(|net| net.contains(address));
     if !is_trusted(&peer) {
@@ -24,7 +24,7 @@ pub(crate) fn behind(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> Ip
     nearest
 }
 
-/// The address of one hop: bare, or with a port as some proxies write it.
+/// The address of one hop. Some proxies add a port.
 fn address_of(hop: &str) -> Option<IpAddr> {
     let bare = hop.parse().ok().or_else(|| hop.parse::<SocketAddr>().ok().map(|socket| socket.ip()));
     bare.map(|address: IpAddr| address.to_canonical())

@@ -1,5 +1,5 @@
-//! Limit of concurrent requests that a trusted proxy forwards for one client, since the proxy's connections are not its
-//! clients'.
+//! Limits the concurrent requests that a trusted proxy forwards for one client, because the connections belong to the
+//! proxy and not to the client.
 
 use std::{
     pin::Pin,
@@ -45,8 +45,8 @@ impl Forwarded {
         Self { requests, proxies: settings.trusted_proxies.clone() }
     }
 
-    /// Counts a request that a proxy forwards for `from`, or refuses it with 429: this client has too many requests,
-    /// the gateway is not overloaded (RFC 6585 4). Loopback and the proxies themselves are exempt.
+    /// Counts a request that a proxy forwards for `from`. Refuses it with 429 if there are too many: the client is at
+    /// fault, and the gateway is not overloaded (RFC 6585 4). Loopback and the proxies themselves are exempt.
     pub(super) fn enter(&self, from: ClientIp) -> Result<Option<AddressPermit>, EarlyRefusal> {
         if from.0.is_loopback() || self.proxies.iter().any(|proxy| proxy.contains(&from.0)) {
             return Ok(None);

@@ -1,5 +1,5 @@
-//! Host names of the gateway (`OA-138`): a page that rebinds its own name to this address still sends its own name.
-//! Ignores ports: they do not distinguish sites here.
+//! Accepted host names (`OA-138`). A page that rebinds its own name to this address still sends its own name as `Host`.
+//! Ports are ignored, because they do not distinguish sites here.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,11 +16,11 @@ use crate::{
     support::{Live, printable, printable_name},
 };
 
-/// Probes of orchestrators, which come under any name: a container's, a service's, or `localhost`. Their answers hold
-/// nothing for a page with a rebound name.
+/// Probes of orchestrators come under any name: a container's, a service's or `localhost`. Their answers reveal nothing
+/// to a page with a rebound name.
 const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 
-/// The path that accepts addresses too, but no unknown name.
+/// The path whose `Host` may also be an address, but not an unknown name.
 const METRICS: &str = "/metrics";
 
 /// Longest name of a host (RFC 1035 2.3.4).
@@ -31,7 +31,7 @@ const MAX_NAME: usize = 253;
 pub(super) struct Hosts {
     own: Vec<String>,
     sites: Live<AllowedSites>,
-    /// True once the log has a probe under an unknown name. One line is enough: probes come every few seconds.
+    /// True once a probe under an unknown name was logged. One line is enough, because probes come every few seconds.
     has_logged_probe: AtomicBool,
 }
 
@@ -45,8 +45,8 @@ impl Hosts {
         Self { own, sites: settings.sites.clone(), has_logged_probe: AtomicBool::new(false) }
     }
 
-    /// Refuses an unknown host with 421, and a missing or ambiguous host with 400 (RFC 9112 3.2). HTTP/1.0 without
-    /// `Host` passes: browsers never send it, so it cannot come from a rebound name.
+    /// Refuses an unknown host with 421, and a missing or ambiguous one with 400 (RFC 9112 3.2). HTTP/1.0 without
+    /// `Host` passes: browsers never send it, so it does not come from a rebound name.
     pub(super) fn check(&self, request: &Request) -> Result<(), EarlyRefusal> {
         if self.is_plainly_known(request) {
             return Ok(());
@@ -70,7 +70,7 @@ impl Hosts {
         Err(EarlyRefusal::new(StatusCode::MISDIRECTED_REQUEST, "misdirected_request", unknown(name)))
     }
 
-    /// True for one header with one of the names, with or without a port; no other check is needed then.
+    /// True for a single `Host` header with an accepted name, with or without a port. Then no other check is needed.
     fn is_plainly_known(&self, request: &Request) -> bool {
         let mut headers = request.headers().get_all(header::HOST).iter();
         let (Some(host), None) = (headers.next(), headers.next()) else { return false };
@@ -78,8 +78,8 @@ impl Hosts {
         request.uri().authority().is_none() && port.iter().all(u8::is_ascii_digit) && self.knows(name)
     }
 
-    /// The host and port of a request; `None` if it may omit one. An absolute target overrides the header (RFC 9112
-    /// 3.2.2, RFC 9113 8.3.1).
+    /// The host and port that the request names; `None` if it may omit them. An absolute target takes precedence over
+    /// the header (RFC 9112 3.2.2, RFC 9113 8.3.1).
     fn named(request: &Request) -> Result<Option<&str>, &'static str> {
         let mut headers = request.headers().get_all(header::HOST).iter();
         let (first, second) = (headers.next(), headers.next());
@@ -106,7 +106,8 @@ fn is_of_this_machine(request: &Request) -> bool {
     request.extensions().get().is_some_and(ConnectionPlace::is_of_this_machine)
 }
 
-/// The refusal of a host, with the configuration line that would allow it, if possible: anyone can send any name.
+/// The reason to refuse a host, with the configuration line that would allow it, if there is one. Anyone can send any
+/// name.
 fn unknown(name: &[u8]) -> String {
     let name = std::str::from_utf8(name).ok().filter(|name| name.len() <= MAX_NAME);
     let allowed = name.and_then(|name| policy::host(name).ok()).filter(|name| *name == printable(name));

@@ -1,12 +1,12 @@
-//! Paths as they are logged.
+//! The form in which paths are logged.
 
 use http::Uri;
 
 /// Prefixes of secrets: API keys, refresh tokens, access tokens.
 const SECRETS: [&str; 3] = ["lkk_", "lkr_", "eyJ"];
 
-/// The path, cut at a secret that someone put there. The query may legitimately hold a key, and is never logged
-/// (`OA-123`).
+/// The path for the log, cut where a secret begins that someone put there. The query may rightly hold a key, and is
+/// never logged (`OA-123`).
 pub(super) fn logged_path(uri: &Uri) -> String {
     let path = uri.path();
     match SECRETS.into_iter().filter_map(|start| path.find(start)).min() {

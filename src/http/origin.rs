@@ -18,8 +18,8 @@ pub(super) struct Origins {
 }
 
 impl Origins {
-    /// The gateway's own origin and the configured ones; loopback origins of any port are always allowed, since local
-    /// tools serve their pages there.
+    /// Accepts the gateway's own origin and the configured ones. Loopback origins with any port are always allowed,
+    /// because local tools serve their pages there.
     pub(super) fn new(settings: &GuardSettings) -> Self {
         Self { own: settings.public_url.origin(), sites: settings.sites.clone() }
     }

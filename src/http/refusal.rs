@@ -1,4 +1,4 @@
-//! Early refusals: JSON, since programs cause them.
+//! Early refusals. They are JSON, because programs cause them.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use serde_json::json;
 
 use crate::model::RefusalReason;
 
-/// Versions whose errors have a null `id` if they belong to no request; later ones omit it (2025-11-25 and later,
-/// schema). These are the versions without `Feature::IdlessErrors` of `mcp`, which this module must not import.
+/// Versions whose errors have `"id": null` if they belong to no request; later ones omit `id` (2025-11-25 and later,
+/// schema). These are the versions without `Feature::IdlessErrors` in `mcp`, which this module must not import.
 const NULL_ID: [&str; 3] = ["2024-11-05", "2025-03-26", "2025-06-18"];
 
 /// A request refused before it reaches a route.

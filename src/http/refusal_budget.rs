@@ -1,4 +1,4 @@
-//! Budget of the log lines about refused requests, since anyone can send any number of them.
+//! Budget for log lines about refused requests, because anyone can send any number of them.
 
 use std::{
     net::IpAddr,
@@ -14,13 +14,13 @@ use crate::{
     support::{Timestamp, limits::Buckets},
 };
 
-/// Number of lines that one network's requests cause at once; then one in each [`NETWORK_EVERY`].
+/// Number of lines that requests from one network can cause at once. After that, one in each [`NETWORK_EVERY`].
 const NETWORK_BURST: u32 = 200;
 const NETWORK_EVERY: Duration = Duration::from_secs(1);
-/// Number of lines that all of them cause at once; then one in each [`ALL_EVERY`].
+/// Number of lines that all networks can cause at once. After that, one in each [`ALL_EVERY`].
 const ALL_BURST: u32 = 2_000;
 const ALL_EVERY: Duration = Duration::from_millis(50);
-/// Interval between lines that count the refusals without a line of their own.
+/// Interval between lines that count the refusals without their own line.
 const SUMMARY_EVERY: Duration = Duration::from_mins(1);
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) struct RefusalBudget {
     since: Instant,
     networks: Buckets<IpAddr>,
     all: Buckets<()>,
-    /// Refusals without a line since the last summary.
+    /// Number of refusals without a line since the last summary.
     counted: AtomicU64,
     summarised: Mutex<Option<Instant>>,
 }
@@ -46,10 +46,10 @@ impl RefusalBudget {
         }
     }
 
-    /// Pays for a line; if there is not enough budget, counts the refusal.
+    /// Takes the budget for one line. If there is not enough, the refusal is only counted.
     pub(super) fn take(&self, from: ClientIp) -> bool {
         let now = Timestamp::from_millis(i64::try_from(self.since.elapsed().as_millis()).unwrap_or(i64::MAX));
-        // a network that has used up its own lines must not take others'
+        // a network that has used up its own lines must not take those meant for others
         let is_taken = self.networks.take(from.network(), now).is_ok() && self.all.take((), now).is_ok();
         if !is_taken {
             self.counted.fetch_add(1, Ordering::Relaxed);
@@ -58,7 +58,8 @@ impl RefusalBudget {
         is_taken
     }
 
-    /// The number of refusals without a line, once in each interval.
+    /// The number of refusals without a line; `None` if there are none, or if the last summary is less than an interval
+    /// ago.
     pub(super) fn summary(&self) -> Option<u64> {
         if self.counted.load(Ordering::Relaxed) == 0 {
             return None;

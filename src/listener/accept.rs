@@ -17,7 +17,7 @@ use super::{
 };
 use crate::support::own_waker::Woken;
 
-/// Pause after an accept error such as `EMFILE`: the error persists until a descriptor is closed, and the loop must not
+/// Pause after an accept error such as `EMFILE`. The error lasts until a descriptor is closed, and the loop must not
 /// spin on it.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);
 
@@ -78,7 +78,7 @@ pub(super) async fn run<A: Accept>(
     handover.beside(admission.empty()).await;
 }
 
-/// Handles an error of `accept`. No error ends the loop: each concerns one connection, or is temporary.
+/// Handles an error of `accept`. No error ends the loop: it concerns one connection only, or it will pass.
 async fn failed(error: &io::Error, admission: &Admission, drain: &CancellationToken) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted) {

@@ -9,15 +9,15 @@ use crate::{
     support::Live,
 };
 
-/// A count for each address (for IPv6: each /64, see [`ClientIp::network`]). Only addresses with a nonzero count are
-/// stored, so the size is bounded by what is counted.
+/// A count for each client address (an IPv6 address counts as its /64, see [`ClientIp::network`]). Only addresses with
+/// a nonzero count are stored, so the table is never larger than what it counts.
 #[derive(Debug)]
 pub struct Addresses {
     limits: Live<LimitsConfig>,
     held: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// A counted connection or request, until it is dropped.
+/// A counted connection or request. Dropping it reduces the count.
 #[derive(Debug)]
 pub struct AddressPermit {
     addresses: Arc<Addresses>,

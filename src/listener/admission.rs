@@ -17,7 +17,7 @@ use crate::{
     support::Live,
 };
 
-/// Time for an evicted connection to end. It ends when its task yields.
+/// Time that an evicted connection gets to end. It ends when its task yields.
 const EVICTION_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The limits, and the handles that end connections. Owned by the accept loop.
@@ -38,10 +38,10 @@ struct Tenant {
     end: CancellationToken,
 }
 
-/// A place for one connection, held until it is dropped.
+/// The place of one connection. Dropping it frees the place.
 #[derive(Debug)]
 pub(super) struct Admitted {
-    // dropped before the slot: a task waiting for the slot must see the lower count
+    // dropped before the slot, because a task that waits for the slot must see the lower count
     permit: Option<AddressPermit>,
     slot: ConnectionSlot,
     _worker: Option<Assignment>,
@@ -60,8 +60,8 @@ impl Admission {
         }
     }
 
-    /// A place for a connection from `peer`. If there is none, closes another connection of the same address, or of
-    /// any: see [`super::state::ConnectionState::eviction_rank`].
+    /// Takes a place for a connection from `peer`. If there is none, closes another connection of the same address, or
+    /// of any address: see [`super::state::ConnectionState::eviction_rank`].
     pub(super) async fn admit(&mut self, peer: IpAddr) -> Result<Admitted, AdmissionRefusal> {
         let permit = match self.counted(peer) {
             Some(client) => Some(self.permit(client).await?),
@@ -91,8 +91,8 @@ impl Admission {
         self.table.empty().await;
     }
 
-    /// The client that a connection counts for. None for loopback, which is this machine, and for proxies, which serve
-    /// many clients.
+    /// The client that a connection counts for. `None` for loopback, which is this machine, and for proxies, which
+    /// serve many clients.
     fn counted(&self, peer: IpAddr) -> Option<ClientIp> {
         let peer = peer.to_canonical();
         let exempt = peer.is_loopback() || self.proxies.iter().any(|proxy| proxy.contains(&peer));
@@ -108,7 +108,7 @@ impl Admission {
         self.make_room(same, |_| self.addresses.enter(client)).await.ok_or(AdmissionRefusal::Address)
     }
 
-    /// Ends a connection accepted by `which`, and waits until `take` succeeds.
+    /// Ends a connection that `which` accepts, and waits until `take` succeeds.
     async fn make_room<T>(
         &self,
         which: impl Fn(&Tenant) -> bool,

@@ -24,8 +24,8 @@ pub(super) struct RequestBody {
 pub(super) enum BodyInvitation {
     /// The client sends the body without waiting, or has been asked to send it.
     Given,
-    /// The client waits. Reading the body asks it to send; after an answer without that, it is unknown whether the body
-    /// follows.
+    /// The client waits. Reading the body invites the client to send it. If the answer comes without that, the body may
+    /// follow or not.
     Awaited,
 }
 

@@ -1,5 +1,5 @@
-//! The socket that clients connect to: TCP, TCP with TLS, or a Unix socket. One type for all, so that the code that
-//! drives a connection exists only once.
+//! The socket that clients connect to: TCP, TCP with TLS, or a Unix socket. One type covers all three, so that the code
+//! for a connection is compiled only once.
 
 use std::{
     io::{self, IoSlice},
@@ -21,7 +21,7 @@ use super::{socket::Accept, tls::TlsConnection};
 pub enum ClientListener {
     Tcp(TcpListener),
     Tls(TcpListener, Arc<ServerConfig>),
-    /// A Unix socket, for anyone who may open its file. Its peers count as loopback.
+    /// A Unix socket, for anyone who may open its file. Its clients count as loopback.
     Local(UnixListener),
 }
 

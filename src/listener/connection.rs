@@ -1,5 +1,5 @@
-//! State and deadlines of one connection, shared by its socket, request, response and driver. Hyper's connection is not
-//! here: [`super::drive`] polls it.
+//! State and deadlines of one connection, shared by its socket, request, response and driver. It does not contain
+//! hyper's connection, which [`super::drive`] polls.
 
 use std::{
     net::SocketAddr,
@@ -43,8 +43,7 @@ pub(super) struct Connection {
     received: AtomicBool,
     /// True if hyper has no bytes left to write.
     flushed: AtomicBool,
-    /// Start of the time without the socket taking bytes, in milliseconds since `born`, plus one; 0 while it takes
-    /// some.
+    /// Time since when the socket has taken no bytes, in milliseconds since `born`, plus one; 0 while it takes some.
     blocked: AtomicU64,
     exchange: Mutex<HttpExchange>,
 }
@@ -54,7 +53,7 @@ pub(super) struct Connection {
 pub(super) enum DriverStep {
     /// Wait for I/O, at most until the deadline.
     Wait(Option<Instant>),
-    /// Poll hyper again: it has to see a decision.
+    /// Poll hyper again, because a decision was made that it must see.
     Again,
     /// Begin the shutdown of an idle connection.
     Retire,
@@ -98,7 +97,7 @@ impl Connection {
         self.changed.load(Ordering::Relaxed) && self.changed.swap(false, Ordering::Acquire)
     }
 
-    /// True if part of a request's body is unread: closing would destroy an answer on its way.
+    /// True if part of a request's body is unread. Closing the connection then would destroy an answer on its way.
     pub(super) fn has_unread_body(&self) -> bool {
         !matches!(self.exchange.lock().intake, Intake::Whole)
     }
@@ -131,7 +130,7 @@ impl Connection {
         self.change();
     }
 
-    /// The socket took bytes, or took none.
+    /// The socket took bytes, or did not.
     pub(super) fn wrote<T>(&self, written: &Poll<T>) {
         let blocked = self.blocked.load(Ordering::Relaxed);
         match written {
@@ -209,13 +208,13 @@ impl Connection {
         self.replace_intake(Intake::Abandoned);
     }
 
-    /// True if the client sends the body too slowly.
+    /// True if the client sent the body too slowly.
     pub(super) fn is_overdue(&self) -> bool {
         matches!(self.exchange.lock().intake, Intake::Overdue)
     }
 
-    /// The handler answered. If too much of the body remains to be discarded, the answer announces the end of the
-    /// connection (RFC 9112 9.6). A chunked body counts as too much, since its length is unknown.
+    /// The handler has answered. If too much of the body is left to discard, the answer announces the end of the
+    /// connection (RFC 9112 9.6). A chunked body always counts as too much, because its length is unknown.
     pub(super) fn answers(&self, response: &mut Response) -> Result<(), Evicted> {
         let mut exchange = self.exchange.lock();
         let ends = match &exchange.intake {
@@ -295,8 +294,8 @@ impl Connection {
             }
             (ResponseProgress::None, _) => ConnectionState::Idle,
             (ResponseProgress::Pending, Intake::Held(_) | Intake::Awaited(..)) => ConnectionState::Body,
-            // also if the rest of the body is given up: hyper then closes the connection, unless the rest arrived at
-            // that moment
+            // also if the rest of the body was given up: hyper then closes the connection, unless the rest arrived just
+            // then
             (ResponseProgress::Sent, Intake::Left(_) | Intake::Held(_) | Intake::Awaited(..) | Intake::Abandoned)
                 if flushed =>
             {

@@ -2,8 +2,8 @@
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Maximum number of connections without a configured limit, for any number of descriptors: their buffers need memory
-/// too.
+/// Maximum number of connections if none is configured, for any number of descriptors, because their buffers need
+/// memory too.
 pub const MAX_CONNECTIONS: usize = 16_384;
 
 /// Descriptors reserved for the listener, the runtime, the logs, the store, refusals and the resolver.
@@ -18,7 +18,7 @@ const MIN_CONNECTIONS: u64 = 16;
 /// Parts of the gateway that need descriptors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reserved {
-    /// Processes that may run at once. Each needs three pipes and a handle.
+    /// Number of processes that may run at once. Each needs three pipes and a handle.
     pub processes: usize,
     /// Threads that serve connections.
     pub workers: usize,
@@ -34,7 +34,7 @@ pub enum Outbound {
     PerRequest,
 }
 
-/// Raises the soft limit on open descriptors to the hard one. Returns how many this process may open.
+/// Raises the soft limit of open descriptors to the hard limit. Returns how many this process may open.
 pub fn raise() -> u64 {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return 1024 };
     if soft >= hard || setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() {
@@ -44,8 +44,8 @@ pub fn raise() -> u64 {
     soft
 }
 
-/// The number of connections for `descriptors`. At most half of these are reserved for backends, workers and the
-/// process itself. The rest is halved if requests open outbound connections.
+/// The number of connections for `descriptors`. At most half of these are kept for backends, workers and the process
+/// itself. If requests open outbound connections, the rest is halved.
 pub fn connections(descriptors: u64, reserved: Reserved) -> usize {
     let processes = u64::try_from(reserved.processes).unwrap_or(u64::MAX).saturating_mul(4);
     let workers = u64::try_from(reserved.workers).unwrap_or(u64::MAX).saturating_mul(WORKER);

@@ -40,7 +40,7 @@ use crate::{
     },
 };
 
-/// Maximum size of a request head, in bytes; longer ones are answered 431.
+/// Maximum size of a request head, in bytes. A longer one gets 431.
 const MAX_HEAD: usize = 64 * 1024;
 
 /// Time for a silent client, and total time, to close a connection after the last response. Its bytes are read and
@@ -54,7 +54,7 @@ const MAX_LINGER: usize = 64 << 20;
 /// The answer to a head that takes too long.
 const HEAD_TIMEOUT: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
-/// Timer of a connection without a deadline.
+/// Time that the timer is set to if a connection has no deadline.
 const FAR: Duration = Duration::from_hours(24);
 
 /// Data shared by connections.

@@ -1,5 +1,5 @@
-//! One request and its response, as seen by the connection: how much of the body has arrived, and how much of the
-//! response is sent.
+//! One request and its response, as the connection sees them: how much of the body has arrived, and how much of the
+//! response was sent.
 
 use hyper::body::Incoming;
 use tokio::time::Instant;

@@ -1,12 +1,12 @@
 //! Connections that begin with a protocol other than HTTP/1.1, for example from a misconfigured proxy. Their first
-//! bytes are examined after the HTTP parser has given up.
+//! bytes are examined once the HTTP parser has given up.
 
 use std::{net::SocketAddr, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Interval between two log lines about one protocol: anyone can send any bytes.
+/// Interval between two log lines about the same protocol, because anyone can send any bytes.
 const LOGGED_EVERY: Duration = Duration::from_mins(1);
 
 /// Protocols recognised by their first bytes.

@@ -1,5 +1,5 @@
-//! Hands connections over from the accept loop to a worker. A connection left waiting by a busy worker moves to
-//! another.
+//! Hands connections over from the accept loop to a worker. If a worker is too busy to take a connection, another one
+//! gets it.
 
 use std::{collections::VecDeque, pin::pin, sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::workers::{Assignment, Workers};
 
-/// Time after which a connection waiting for its worker goes to an idle worker.
+/// Time after which a connection that still waits for its worker goes to an idle one.
 const TIMEOUT: Duration = Duration::from_millis(5);
 
 /// Begins a connection on its assigned worker.

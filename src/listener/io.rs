@@ -60,7 +60,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Observed<T> {
         self.stream.is_write_vectored()
     }
 
-    // hyper flushes once it has written everything; TLS has taken it by then, but perhaps not the socket
+    // hyper flushes once it has written everything; by then TLS has taken it, but perhaps not the socket
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         self.connection.wrote(&flushed);

@@ -19,11 +19,13 @@ pub struct ListenerSettings {
 /// Timeouts of the steps of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
-    /// From the first byte of a request (for the first one: from the connection) to the end of its head.
+    /// Time from the first byte of a request to the end of its head. For the first request, it starts with the
+    /// connection.
     pub head: Duration,
-    /// Silence while a body is awaited; also the period in which further bytes must come at 1 KiB/s.
+    /// Time in which the first byte of an awaited body must come. In each further period of this length, 1 KiB for each
+    /// second must come.
     pub body: Duration,
-    /// From a response to the first byte of the next request.
+    /// Time from a response to the first byte of the next request.
     pub idle: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! The answer to a connection that is not admitted: HTTP without hyper, since no request is read.
+//! The answer to a connection that is not admitted. It is written without hyper, because no request is read.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,8 +9,8 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-/// Maximum number of connections that get such an answer at once; further ones are closed without it. Their descriptors
-/// are part of the reserve, see [`super::descriptors`].
+/// Maximum number of connections that get such an answer at once. Any more are closed without one. The reserve includes
+/// their descriptors, see [`super::descriptors`].
 pub(super) const MAX_REFUSALS: usize = 32;
 
 /// Time for a refused client to read the response.
@@ -21,11 +21,12 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) enum AdmissionRefusal {
     /// Running requests take every place: the gateway is overloaded (RFC 9110 15.6.4).
     Full,
-    /// This address has its maximum of connections, all with running requests: the client caused it (RFC 6585 4).
+    /// This address has its maximum of connections, and requests run on all of them: the client is the cause (RFC 6585
+    /// 4).
     Address,
 }
 
-/// The refusals being sent.
+/// The refusals that are being sent.
 #[derive(Debug)]
 pub(super) struct PendingRefusals {
     permits: Arc<Semaphore>,
@@ -75,7 +76,7 @@ impl PendingRefusals {
     }
 }
 
-/// Writes the answer, then reads until the client closes: closing with unread bytes would discard the answer.
+/// Writes the answer, then reads until the client closes. Closing while bytes are unread would discard the answer.
 async fn say<T: AsyncRead + AsyncWrite + Unpin>(mut stream: T, refusal: AdmissionRefusal) -> std::io::Result<()> {
     stream.write_all(refusal.answer()).await?;
     stream.shutdown().await?;

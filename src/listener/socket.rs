@@ -12,13 +12,13 @@ use tokio::{
 const KEEPALIVE_TIME: Duration = Duration::from_mins(1);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Maximum time that bytes stay unacknowledged, a probe unanswered or the peer's window closed; then the kernel ends
-/// the connection (RFC 5482).
+/// Maximum time that bytes may stay unacknowledged, a probe unanswered or the other side's window closed. Then the
+/// kernel ends the connection (RFC 5482).
 #[cfg(target_os = "linux")]
 const USER_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Maximum bytes that the kernel accepts before it can send them. Without a limit it takes megabytes for a peer that
-/// reads nothing: memory that no budget counts, and time to copy them.
+/// Maximum number of bytes that the kernel accepts before it can send them. Without a limit, it takes megabytes for a
+/// client that reads nothing, which no budget counts and which take time to copy.
 #[cfg(target_os = "linux")]
 const MAX_UNSENT: u32 = 32 * 1024;
 
@@ -42,7 +42,7 @@ impl Accept for TcpListener {
     async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
         let (stream, peer) = Self::accept(self).await?;
         if let Err(error) = set_options(&stream) {
-            // the peer may be gone already; the first read reports that
+            // the client may have disconnected already; the first read reports that
             tracing::debug!(%error, "the options of an accepted socket cannot be set");
         }
         Ok((stream, peer))
@@ -53,8 +53,8 @@ impl Accept for TcpListener {
     }
 }
 
-/// Bytes are sent as soon as they are written: an event must not wait for the acknowledgement of the one before it (RFC
-/// 9293 3.7.4). The kernel notices a peer that is gone or reads nothing.
+/// Bytes are sent as soon as they are written, because an event must not wait until the one before it is acknowledged
+/// (RFC 9293 3.7.4). The kernel notices a client that has disappeared or reads nothing.
 fn set_options(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);

@@ -11,7 +11,7 @@ pub(super) enum ConnectionState {
     /// A request is being handled or its response is being sent. A streaming response stays in this state until its
     /// body ends.
     Request,
-    /// The client takes none of the waiting response bytes. The time is that of the request.
+    /// The client takes none of the response bytes that wait. The time is still the request's.
     Stalled,
     /// The response is sent; the rest of the body is read and discarded.
     Draining,
@@ -54,7 +54,7 @@ impl ConnectionState {
     /// user: before idle connections, which would otherwise be evicted in favour of clients that read nothing.
     pub(super) const LATE_RANK: Option<u8> = Some(2);
 
-    /// Position in the order of closing connections to make room, lowest first; `None`: never.
+    /// Position in the order in which connections are closed to make room, lowest first; `None` for never.
     pub(super) const fn eviction_rank(self) -> Option<u8> {
         match self {
             Self::Closing | Self::Draining => Some(0),
@@ -91,7 +91,7 @@ impl Stamped {
         self.since << 4 | self.state as u64
     }
 
-    /// Unpacks the word.
+    /// The inverse of [`pack`](Self::pack).
     pub(super) fn unpack(word: u64) -> Self {
         let index = usize::try_from(word & 0xf).unwrap_or(0);
         Self { state: ConnectionState::ALL.get(index).copied().unwrap_or(ConnectionState::Free), since: word >> 4 }

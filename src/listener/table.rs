@@ -1,7 +1,7 @@
 //! The table of open connections: a fixed number of slots, each with the state of its connection.
 //!
-//! A request writes one word of the table and takes no lock; opening and closing a connection lock the list of free
-//! slots. The search for a connection to close reads the words in sequence: 16,384 of them are 128 KiB.
+//! A request writes one word of the table and takes no lock. Opening or closing a connection locks the list of free
+//! slots. The search for a connection to close reads the words one after another: 16,384 of them are 128 KiB.
 
 use std::{
     cmp::Reverse,
@@ -22,18 +22,19 @@ use super::{
 };
 use crate::model::UserId;
 
-/// Maximum number of new searches if the connection found has just begun a request.
+/// Maximum number of new searches, for the case that the connection found has just begun a request.
 const SEARCHES: usize = 8;
 
-/// Milliseconds during which a new connection, or a head that has just begun, is left alone: its task may not have run
-/// yet.
+/// Milliseconds for which a new connection, or a head that has just begun, is not closed, because its task may not have
+/// run yet.
 const HEAD_GRACE: u64 = 50;
 
-/// Milliseconds after which a head or body counts as stuck, and a response as unread. Before that, idle connections
-/// make room first: a request over a slow network, or one whose handler has not read the body yet, looks the same.
+/// Milliseconds after which a head or body counts as stuck, and a response as unread. Before that, idle connections are
+/// closed first, because a request over a slow network looks the same, and so does a request whose handler has not read
+/// the body yet.
 const LATE: u64 = 1_000;
 
-/// A user with more connections than the capacity divided by this has many.
+/// A user has many connections if they have more than the capacity divided by this.
 const MANY: usize = 8;
 
 /// Rank of the state, number of the user's connections, and time of the last state change: the lowest goes first.
@@ -95,9 +96,9 @@ impl Table {
         Some(ConnectionSlot(SlotStatus { table: Arc::clone(self), index }))
     }
 
-    /// Picks the connection to close first among the connections accepted by `eligible`, and prevents it from beginning
-    /// a request. The lowest [`ConnectionState::eviction_rank`] goes first; then connections without a user, or of the
-    /// user with the most; then the longest in its state. The caller ends its task.
+    /// Picks the connection to close first among those that `eligible` accepts, and prevents it from starting a
+    /// request. The lowest [`ConnectionState::eviction_rank`] goes first, then a connection without a user or of the
+    /// user with the most, then the one longest in its state. The caller ends its task.
     pub(super) fn evict(&self, eligible: impl Fn(usize) -> bool) -> Option<(usize, ConnectionState)> {
         for _ in 0..SEARCHES {
             let (index, found) = self.first_to_go(&eligible)?;

@@ -1,4 +1,4 @@
-//! A connection with TLS: performs the handshake on the worker that serves it, at the first read.
+//! A connection with TLS. The worker that serves the connection performs the handshake, at the first read.
 //!
 //! The time limit for a connection's first request includes the handshake, and the connection counts for its address
 //! from its first byte on.
@@ -61,7 +61,7 @@ impl TlsConnection {
         }
     }
 
-    /// Waits for the handshake. `None`: there is nothing to read on this connection.
+    /// Waits for the handshake; `None` if there is nothing to read on this connection.
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<&mut TlsStream<TcpStream>>>> {
         loop {
             let next = match &mut self.0 {
@@ -111,7 +111,7 @@ impl Greeting {
         match buffer.filled().first() {
             Some(&HANDSHAKE) => return Poll::Ready(Ok(true)),
             Some(byte) if byte.is_ascii_alphabetic() => {
-                // unread bytes would turn the close into a reset, which destroys the answer
+                // unread bytes would turn the close into a reset, which would destroy the answer
                 let mut unread = [0; 4096];
                 while matches!(self.stream.try_read(&mut unread), Ok(bytes) if bytes > 0) {}
                 let _ = self.stream.try_write(NO_TLS);

@@ -1,4 +1,4 @@
-//! Users who sent requests on open connections, and how many connections each of them has.
+//! Users who sent requests on open connections, and the number of connections of each.
 
 use std::{
     hash::BuildHasher as _,
@@ -15,7 +15,7 @@ use crate::{
 /// The users of a table's slots.
 #[derive(Debug)]
 pub(super) struct ConnectionUsers {
-    /// The mark of each slot's user; [`NOBODY`] before a user's first request.
+    /// The mark of each slot's user; 0 before a user's first request.
     of_slots: Box<[AtomicU64]>,
     /// Number of slots of each user.
     counts: Mutex<FastMap<u64, usize>>,
@@ -31,7 +31,7 @@ pub(super) struct UserCounts<'a> {
     counts: MutexGuard<'a, FastMap<u64, usize>>,
 }
 
-/// The mark of a connection without a user.
+/// The mark of a connection whose user is not known.
 const NOBODY: u64 = 0;
 
 // === impl ConnectionUsers ===
@@ -82,7 +82,7 @@ impl ConnectionUsers {
 // === impl UserCounts ===
 
 impl UserCounts<'_> {
-    /// Number of connections of a slot's user. A slot without a user ranks above all.
+    /// Number of connections of a slot's user. A slot without a user counts as having the most.
     pub(super) fn of(&self, index: usize) -> usize {
         match self.users.of_slots[index].load(Ordering::Relaxed) {
             NOBODY => usize::MAX,

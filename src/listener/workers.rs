@@ -1,9 +1,9 @@
-//! Worker threads: each runs its own runtime, on which connections live from first to last byte.
+//! Worker threads. Each runs its own runtime, where connections live from their first to their last byte.
 //!
 //! Each runtime has a single thread, so that a request, its tasks and its connections to servers stay on one thread and
 //! wake no other. Everything outside of connections runs on the runtime that starts the threads: the accept loop, which
 //! a busy worker must not delay, supervision and maintenance. Nothing moves between threads. All runtimes run until no
-//! work is left, so that until then a timer or socket of one can be polled on another.
+//! work is left, so that a timer or socket of one can be polled on another until the end.
 
 use std::{
     io,
@@ -21,8 +21,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// Interval for checking the timers of each runtime, even if none is due. Calls set later timers: setting one before
-/// the next check costs a system call.
+/// Interval at which each runtime checks its timers, even if none is due. Calls set timers that end later, and setting
+/// a timer that ends before the next check costs a system call.
 const TIMER_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The runtimes that share the connections. Cheap to clone.
@@ -44,7 +44,7 @@ pub struct WorkerThreads {
 struct Worker {
     runtime: Handle,
     open: AtomicUsize,
-    /// Connections that it has not begun to serve, because it is busy.
+    /// Number of connections that it has not started to serve yet, because it is busy.
     waiting: AtomicUsize,
 }
 
@@ -75,7 +75,7 @@ impl WorkerThreads {
         self.workers.clone()
     }
 
-    /// Waits until a thread ends without being stopped: a panic that no task caught.
+    /// Waits until a thread ends without being stopped, which means a panic that no task caught.
     pub async fn failed(&self) {
         self.ended.cancelled().await;
     }
@@ -84,7 +84,7 @@ impl WorkerThreads {
 impl Drop for WorkerThreads {
     fn drop(&mut self) {
         self.stop.cancel();
-        // all must stop before the first runtime is dropped: a task may poll a resource of another
+        // all must stop before the first runtime is dropped, because a task may poll a resource of another
         let stopped: Vec<_> = self.threads.drain(..).filter_map(|thread| thread.join().ok()).collect();
         stopped.into_iter().for_each(Runtime::shutdown_background);
     }

@@ -1,4 +1,4 @@
-//! A call: everything that is needed to serve one request, as a 2026-07-28 request carries it.
+//! A call: everything needed to serve one request, as in a self-contained request of 2026-07-28.
 
 use std::{
     fmt,
@@ -23,8 +23,8 @@ use crate::{
 
 /// Answers calls: a backend, the gateway, or a scripted test double.
 pub trait Server: Send + Sync {
-    /// Serves one call. Nothing is done before the reply is polled, and dropping the reply cancels the call, all the
-    /// way to the backend. The reply to a notification ends with an absent payload.
+    /// Serves one call. Nothing happens before the reply is polled. Dropping the reply cancels the call, all the way to
+    /// the backend. The reply to a notification ends with an absent payload.
     fn call(&self, call: Call) -> Reply;
 
     /// Announces a client that waits for messages the server has not sent yet, and that may call the server next.
@@ -33,7 +33,7 @@ pub trait Server: Send + Sync {
     }
 }
 
-/// One self-contained call.
+/// One call with all its context.
 #[derive(Debug, Clone)]
 pub struct Call {
     pub method: Method,
@@ -46,30 +46,30 @@ pub struct Call {
 #[derive(Debug, Clone)]
 pub struct Context {
     pub caller: Arc<Caller>,
-    /// The account of the user: what waits for the caller is charged to it.
+    /// Account of the user; messages that wait for the caller are charged to it.
     pub account: Account,
     pub requester: Requester,
     /// The client itself.
     pub client: Arc<ClientInfo>,
-    /// Parameters that the client's transport mirrored; `None` if it mirrors none. From the gateway on, the parameters
-    /// to mirror toward the server, for any client version.
+    /// Parameters that the client's transport mirrored; `None` if it mirrors none. Behind the gateway's endpoint: the
+    /// parameters to mirror toward the server, for any client version.
     pub mirror: Option<Arc<Mirror>>,
-    /// The log messages that the client wants.
+    /// Log messages that the client wants.
     pub level: LogLevel,
     /// Treatment of members that the server's version does not define.
     pub profile: Profile,
-    /// The reason that the server gets if the call is cancelled.
+    /// Reason sent to the server if the call is cancelled.
     pub cancel_reason: CancelReason,
-    /// Cancelled when the credential is revoked; `None` if nothing based on it outlives the request.
+    /// Cancelled when the credential is revoked; `None` if nothing that depends on it outlives the request.
     pub revoked: Option<Arc<CancellationToken>>,
-    /// What the call waits for before its server gets it.
+    /// The reason why the call has not reached its server yet.
     pub wait: WaitNotice,
-    /// For a `subscriptions/listen` call: the single event to pass on; `None` for a call that gets all events from now
-    /// on.
+    /// For a `subscriptions/listen` call: the single event to pass on; `None` for a call that gets all later events.
     pub heard: Option<HeardEvent>,
 }
 
-/// What a call waits for before its server gets it, for a layer that reports progress to the client. Clones share it.
+/// The reason why a call has not reached its server yet, for a layer that reports progress to the client. Clones share
+/// it.
 #[derive(Clone, Default)]
 pub struct WaitNotice(Option<Arc<Mutex<Option<WaitText>>>>);
 
@@ -78,26 +78,27 @@ type WaitText = Box<dyn Fn() -> Option<String> + Send>;
 /// The client's description of itself: from `initialize`, or from the envelope of a 2026-07-28 request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientInfo {
-    /// The protocol version used with it.
+    /// Protocol version used with the client.
     pub revision: Revision,
-    /// The text of its `Implementation` object.
+    /// Its `Implementation` object, as JSON.
     pub implementation: Bytes,
     pub capabilities: Capabilities,
 }
 
-/// A client's capabilities, as text, compared by what matters to a server.
+/// A client's capabilities as JSON, compared only by what matters to a server.
 #[derive(Debug, Clone)]
 pub struct Capabilities {
     json: Bytes,
     key: String,
-    /// As [`Capabilities::mirrored`]; computed once, since each request of 2026-07-28 needs it.
+    /// Result of [`Capabilities::mirrored`]; computed once, since each request of 2026-07-28 needs it.
     mirrored: OnceLock<Bytes>,
 }
 
 // === impl Context ===
 
 impl Context {
-    /// A call of the gateway itself, which presents itself as this client. This account pays for what the call holds.
+    /// The context for calls that the gateway makes itself and presents as `client`; `account` is charged for their
+    /// memory.
     pub fn of_gateway(client: ClientInfo, account: Account) -> Self {
         Self {
             caller: Arc::new(Caller::gateway()),
@@ -118,7 +119,7 @@ impl Context {
 // === impl WaitNotice ===
 
 impl WaitNotice {
-    /// A notice that has a reader; the default one has none.
+    /// A notice with a reader; the default one has none.
     pub(crate) fn read() -> Self {
         Self(Some(Arc::default()))
     }
@@ -128,15 +129,15 @@ impl WaitNotice {
         self.0.is_some()
     }
 
-    /// Sets what the call waits for, as a sentence without a period; `None` once the wait is over. `text` must not hold
-    /// the call's context, which holds it.
+    /// Sets what the call waits for, as a sentence without a period; `None` once the wait is over. `text` must not
+    /// contain the call's context, which contains the notice.
     pub(crate) fn set(&self, text: impl Fn() -> Option<String> + Send + 'static) {
         if let Some(notice) = &self.0 {
             *notice.lock() = Some(Box::new(text));
         }
     }
 
-    /// The present wait, if any.
+    /// The reason why the call is waiting now; `None` if it does not wait.
     pub(crate) fn text(&self) -> Option<String> {
         self.0.as_ref()?.lock().as_ref()?()
     }
@@ -151,7 +152,7 @@ impl fmt::Debug for WaitNotice {
 // === impl ClientInfo ===
 
 impl ClientInfo {
-    /// The gateway itself as a client without capabilities, in the newest legacy version.
+    /// The gateway itself as a client, without capabilities and in the newest legacy version.
     pub fn gateway() -> Self {
         Self {
             revision: Revision::NEWEST_LEGACY,
@@ -168,7 +169,7 @@ impl ClientInfo {
         )
     }
 
-    /// True if a server with sessions sees the same client in both.
+    /// True if a server with sessions cannot tell the two clients apart.
     pub fn is_introduced_as(&self, other: &Self) -> bool {
         self.revision.era() == other.revision.era() && self.describes_itself_as(other)
     }
@@ -178,7 +179,7 @@ impl ClientInfo {
         self.implementation == other.implementation && self.capabilities.json() == other.capabilities.json()
     }
 
-    /// The name that it gave.
+    /// The client's own name; `None` if it gave none.
     pub fn name(&self) -> Option<String> {
         Object::parse(&self.implementation)?.string("name")
     }
@@ -200,21 +201,21 @@ impl ClientInfo {
         Self { capabilities: self.capabilities.without(meta::CORE_TASKS), ..self.clone() }
     }
 
-    /// A description for several clients with the same capabilities (`translation` 4b.1): the gateway, which runs no
-    /// tasks for them.
+    /// The description that a server gets for several clients with the same capabilities (`translation` 4b.1). It names
+    /// the gateway, which runs no tasks for them.
     #[must_use]
     pub fn of_many(&self) -> Self {
         let capabilities = self.capabilities.without(meta::CORE_TASKS).without_own_extensions();
         Self { capabilities, implementation: Self::gateway_implementation(), ..self.clone() }
     }
 
-    /// The same client, which shows no dialogs.
+    /// The same client, without elicitation.
     #[must_use]
     pub fn without_elicitation(&self) -> Self {
         Self { capabilities: self.capabilities.without("elicitation"), ..self.clone() }
     }
 
-    /// `name version`, for people. Never longer than 100 characters.
+    /// Name and version, for people; at most 100 characters.
     pub fn display(&self) -> String {
         let object = Object::parse(&self.implementation);
         let part = |key| object.as_ref().and_then(|object| object.string(key)).unwrap_or_default();
@@ -256,12 +257,12 @@ impl Capabilities {
         self.key.split(' ').any(|part| part == "elicitation(url)")
     }
 
-    /// True if the user can be shown a page (2025-11-25, elicitation).
+    /// True if the client can show the user a page (2025-11-25, elicitation).
     pub fn is_elicited_by_url(&self) -> bool {
         self.key.split(' ').any(|part| matches!(part, "elicitation(url)" | "elicitation(form,url)"))
     }
 
-    /// The same capabilities without the extensions that the gateway has itself.
+    /// The same capabilities, without extensions that the gateway implements itself.
     #[must_use]
     fn without_own_extensions(&self) -> Self {
         let text = String::from_utf8_lossy(&self.json).into_owned();
@@ -275,14 +276,14 @@ impl Capabilities {
         &self.json
     }
 
-    /// The object for servers of any revision: the client's capabilities are mirrored exactly. Tasks are the gateway's
-    /// own business, and changes of roots cannot be reported across the eras.
+    /// The capabilities for servers of any revision: the client's own, with two exceptions. The gateway handles tasks
+    /// itself, and changes of roots cannot be reported across eras.
     pub fn mirrored(&self) -> &Bytes {
         self.mirrored.get_or_init(|| mirrored(&self.json))
     }
 
     /// The capabilities that allow server requests, in a canonical form: a key of sessions and catalogs, since servers
-    /// show other tools to clients with other capabilities. Empty if there are none.
+    /// show different tools to clients with different capabilities. Empty if there are none.
     pub fn key(&self) -> &str {
         &self.key
     }

@@ -1,11 +1,11 @@
-//! Reason for a cancelled call, for its server (all versions, cancellation). A dropped reply by itself has no reason.
+//! Reason for cancelling a call, for its server (all versions, cancellation). Dropping a reply gives none.
 
 use std::sync::{Arc, OnceLock};
 
-/// The longest forwarded reason, in characters.
+/// Maximum length of a forwarded reason, in characters.
 const LONGEST: usize = 1_000;
 
-/// The reason of a cancellation, set by its originator. Clones share the state.
+/// Reason of a cancellation, set by the side that cancels. Clones share it.
 #[derive(Debug, Clone)]
 pub struct CancelReason {
     said: Arc<OnceLock<Box<str>>>,
@@ -13,12 +13,12 @@ pub struct CancelReason {
 }
 
 impl CancelReason {
-    /// Creates a reason that is `otherwise` by default.
+    /// Creates a reason with the default text `otherwise`.
     pub fn new(otherwise: &'static str) -> Self {
         Self { said: Arc::default(), otherwise }
     }
 
-    /// Sets the reason; the first one counts.
+    /// Sets the reason; only the first one counts.
     pub fn say(&self, reason: &str) {
         let _ = self.said.set(reason.chars().take(LONGEST).collect());
     }

@@ -1,7 +1,7 @@
 //! Translation of messages to a client into its version, and of its answers into the server's.
 //!
-//! A message without a form in the client's version ends as `translation` 4.6 requires: the side that can act on it
-//! gets an error, a notification is dropped; each is counted, and logged the first time for its server.
+//! A message without a form in the client's version ends as `translation` 4.6 requires: the side that can act gets an
+//! error, and a notification is dropped. Each case is counted, and logged the first time for its server.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) struct ClientTranslator {
     client: Arc<ClientInfo>,
     profile: Profile,
     method: Method,
-    /// The URI of a `resources/read`.
+    /// URI of a `resources/read`.
     uri: Option<String>,
 }
 
@@ -26,15 +26,15 @@ pub(crate) struct ClientTranslator {
 pub(crate) enum TranslatedAnswer {
     /// The answer for the server.
     Answer(Result<Payload, ErrorObject>),
-    /// The answer breaks a bound that the lowered form could not express: the request with the bound in its message to
-    /// ask again, and the error for the server if the client is not asked again.
+    /// The answer breaks a bound that the request could not express in the client's version. Has the request with the
+    /// bound in its message, to ask again, and the error for the server otherwise.
     AskAgain(Payload, ErrorObject),
 }
 
 // === impl ClientTranslator ===
 
 impl ClientTranslator {
-    /// A translator for a call of `method` with these parameters.
+    /// Creates a translator for a call of `method` with these parameters.
     pub(crate) fn new(client: &Arc<ClientInfo>, profile: Profile, method: &Method, params: &Payload) -> Self {
         let uri = if *method == Method::ResourcesRead { params.string("uri") } else { None };
         Self { client: Arc::clone(client), profile, method: method.clone(), uri }
@@ -45,7 +45,7 @@ impl ClientTranslator {
         self.method.is_of_extension()
     }
 
-    /// The outcome of the call. A result that no server is known to have written is the gateway's own.
+    /// Translates the outcome of the call. A result from no known server counts as the gateway's own.
     pub(crate) fn outcome(&self, outcome: Outcome) -> Outcome {
         let gateway = ClientInfo::gateway_implementation();
         let facts = self.facts(Kind::Result, &self.method);
@@ -56,7 +56,7 @@ impl ClientTranslator {
         })
     }
 
-    /// A notification; `None` if the client's version lacks it.
+    /// Translates a notification; `None` if the client's version does not have it.
     pub(crate) fn notification(&self, told: Notification) -> Option<Notification> {
         let Notification { method, params } = told;
         match params.into_revision(self.revision(), &self.facts(Kind::Notification, &method)) {
@@ -68,11 +68,11 @@ impl ClientTranslator {
         }
     }
 
-    /// A request of the server.
+    /// Translates a server request.
     ///
     /// # Errors
     ///
-    /// The error for the server, if the client's version has no form for it.
+    /// The error for the server, if the client's version has no form for the request.
     pub(crate) fn question(&self, method: &Method, params: &Payload) -> Result<Payload, ErrorObject> {
         let asked = params.clone().into_revision(self.revision(), &self.facts(Kind::ServerRequest, method));
         match asked {
@@ -87,13 +87,13 @@ impl ClientTranslator {
         }
     }
 
-    /// The reason why the client's version has no form for a request; `None` if it has one.
+    /// Why the client's version has no form for a request; `None` if it has one.
     pub(crate) fn refusal(&self, method: &Method, params: &Payload) -> Option<Untranslatable> {
         let asked = params.clone().into_revision(self.revision(), &self.facts(Kind::ServerRequest, method));
         asked.err().inspect(Untranslatable::report)
     }
 
-    /// Translates the client's answer to the request `asked`, which is in the server's form.
+    /// Translates the client's answer to the request `asked`, which is in the server's version.
     pub(crate) fn answer(
         &self,
         method: &Method,
@@ -121,7 +121,7 @@ impl ClientTranslator {
         TranslatedAnswer::Answer(Err(refusal.error()))
     }
 
-    /// Reports that a request for sampling has lost its context, as the client did not declare it (`translation` 3.3,
+    /// Reports that a sampling request lost its context, because the client did not declare support (`translation` 3.3,
     /// INC).
     fn note_lost_context(&self, method: &Method, params: &Payload, asked: &Payload) {
         let has_context = |params: &Payload| params.member("includeContext").is_some();

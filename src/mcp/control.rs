@@ -1,10 +1,10 @@
-//! The members of a client's messages that the gateway decides on: names that route, URIs, task ids, levels, tokens. A
-//! server may read a message that has one of them twice, or in another spelling, in another way than the gateway
-//! checked it, so the message is refused. The rows of `methods` list these members.
+//! Control members: members of a client's messages that the gateway acts on, such as names, URIs, task ids, levels and
+//! tokens. If a message has one of them twice, or in another spelling, a server may read another value than the gateway
+//! checked. So the message is refused. The rows of `methods` list these members.
 //!
 //! Names are compared by Unicode simple folding, the way Go's `encoding/json` matches struct fields. A member that
-//! folds to a control member is refused even if it is the only one: the gateway may add the real one. Other members,
-//! and everything inside `arguments`, are not compared.
+//! folds to a control member is refused even if it is the only one, because the gateway may add the real one. Other
+//! members, and everything inside `arguments`, are not compared.
 
 use super::{
     IndexedJson, Method, Payload,
@@ -13,7 +13,7 @@ use super::{
     spelling::is_other_spelling,
 };
 
-/// A member with two readings.
+/// Why a member has two readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ambiguity {
     /// It appears more than once.
@@ -21,12 +21,12 @@ pub(super) enum Ambiguity {
     /// Its spelling differs from the protocol's.
     Misspelled {
         written: String,
-        /// The protocol's spelling.
+        /// The name as the protocol spells it.
         meant: &'static str,
     },
 }
 
-/// Finds a control member with two readings in the parameters of `method`.
+/// Finds a control member with two readings in parameters of `method`.
 pub(super) fn ambiguity(method: &Method, params: &IndexedJson) -> Option<Ambiguity> {
     find(params.members(), method.controls()).or_else(|| find(params.meta_members(), META_MEMBERS))
 }
@@ -61,9 +61,9 @@ fn find<'a>(
     None
 }
 
-/// The place of the member among `controls`, if it is one.
+/// Position of the member in `controls`; `None` if it is not listed there.
 fn place_of(written: &str, controls: &'static [ControlMember]) -> Result<Option<usize>, Ambiguity> {
-    // most names come from the protocol and have no escapes
+    // most names are the protocol's and have no escapes
     let plain = written.get(1..written.len().saturating_sub(1)).unwrap_or_default();
     if let Some(place) = controls.iter().position(|control| plain == control.name) {
         return Ok(Some(place));
@@ -163,7 +163,7 @@ mod tests {
             (Method::ToolsCall, r#"{"_meta":{"name":1,"Name":2,"x/y":3,"x/Y":4},"uri":1,"Uri":2}"#),
             (Method::ResourcesRead, r#"{"uri":"a","name":1,"Name":2}"#),
             (Method::Complete, r#"{"ref":{"type":"ref/prompt"},"argument":{"name":"a","Name":"b"}}"#),
-            // letters that look alike, and those whose full folding is longer
+            // letters that only look alike, and letters whose full folding is longer
             (Method::ToolsCall, r#"{"name":"a","nаme":"b","n\ud800ame":"c","names":"d"}"#),
             (Method::ResourcesRead, "{\"uri\":\"a\",\"ur\u{131}\":1,\"UR\u{130}\":2}"),
             (Method::ToolsCall, ""),

@@ -1,4 +1,4 @@
-//! Features that a client must declare to be sent a request.
+//! Capabilities that a client must declare to receive a server request.
 
 use super::{ClientInfo, ErrorObject, LackingFeature, Method, Payload, Untranslatable, json::Object};
 
@@ -10,13 +10,13 @@ pub(crate) fn missing(client: &ClientInfo, method: &Method, params: &Payload) ->
         Method::Elicit if !able("elicitation") => Some(LackingFeature::Elicitation),
         Method::Elicit => missing_mode(client, params),
         Method::RootsList if !able("roots") => Some(LackingFeature::Roots),
-        // 2025-11-25 tasks that the client itself executes
+        // tasks of 2025-11-25 that the client runs
         method if method.is_of_core_tasks() && !able("tasks") => Some(LackingFeature::Tasks),
         _ => None,
     }
 }
 
-/// The same toward a server that had to know what the client declared (2026-07-28): tools in sampling are declared too.
+/// The same for a server that knows what the client declared (2026-07-28): tools in sampling must be declared too.
 pub(crate) fn missing_strictly(client: &ClientInfo, method: &Method, params: &Payload) -> Option<LackingFeature> {
     missing(client, method, params).or_else(|| {
         let brings = |key| params.member(key).is_some();
@@ -40,7 +40,8 @@ pub(crate) fn can_be_asked(client: &ClientInfo, method: &Method, params: &Payloa
     })
 }
 
-/// 2025-11-25 elicitation: a client that declares no mode supports only `form`, as all earlier clients do.
+/// A client that declares no mode of elicitation supports only `form` (2025-11-25, elicitation), like all earlier
+/// clients.
 fn missing_mode(client: &ClientInfo, params: &Payload) -> Option<LackingFeature> {
     let has = |mode| declares(client, "elicitation", mode);
     match params.string("mode").as_deref() {

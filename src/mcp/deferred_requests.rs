@@ -1,5 +1,5 @@
-//! Server requests that wait for a call to carry them (`translation` 4b.2 (v)): sent outside of any call, to clients
-//! that get requests only in calls.
+//! Server requests that wait for a call to carry them (`translation` 4b.2 (v)): the server sent them outside of any
+//! call, and the client gets requests only in calls.
 
 use std::{
     future::poll_fn,
@@ -19,26 +19,26 @@ use super::ServerRequest;
 /// Maximum time that a request is kept.
 const HOLD_TIME: Duration = Duration::from_secs(5);
 
-/// Deferred requests, each under a key that names its receiver.
+/// Deferred requests, each with a key for its receiver.
 #[derive(Debug)]
 pub(crate) struct DeferredRequests<K> {
     limits: DeferredLimits,
     held: Mutex<HeldRequest<K>>,
-    /// The total: with zero, calls look no further.
+    /// Number of requests. At zero, calls take no lock.
     count: AtomicUsize,
 }
 
-/// The most requests held at once.
+/// Maximum number of deferred requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DeferredLimits {
     pub(crate) all: usize,
-    /// The limit of each group.
+    /// Maximum within each group of keys that count together.
     pub(crate) together: usize,
 }
 
 #[derive(Debug)]
 struct HeldRequest<K> {
-    /// Oldest first.
+    /// The entries, the oldest first.
     entries: Vec<Entry<K>>,
     last: u64,
 }
@@ -50,7 +50,7 @@ struct Entry<K> {
     question: ServerRequest,
 }
 
-/// The place of a request, freed on drop.
+/// A deferred request; dropping this removes it.
 struct DeferredPlace<K> {
     requests: Arc<DeferredRequests<K>>,
     number: u64,
@@ -64,12 +64,14 @@ impl<K> DeferredRequests<K> {
         Arc::new(Self { limits, held, count: AtomicUsize::new(0) })
     }
 
-    /// Stores a request. Poll the returned wait: it ends after 5 s with the request if no call took it, and with `None`
-    /// if one did or the server withdrew it. Dropping the wait drops the request.
+    /// Stores a request. Poll the returned future: after [`HOLD_TIME`] it returns the request if no call took it. It
+    /// returns `None` as soon as a call took the request, or the server cancelled it. Dropping the future drops the
+    /// request.
     ///
     /// # Errors
     ///
-    /// The request itself, if the limit is reached: the total, or that of the keys that `count` together with this one.
+    /// Returns the request if a limit is reached: the total, or the limit of the keys that `count` together with this
+    /// one.
     pub(crate) fn hold(
         self: &Arc<Self>,
         key: K,
@@ -119,7 +121,7 @@ impl<K> DeferredRequests<K> {
 // === impl DeferredPlace ===
 
 impl<K> DeferredPlace<K> {
-    /// Ready once the request is taken or withdrawn.
+    /// Ready once the request was taken, or cancelled by the server.
     fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut held = self.requests.held.lock();
         match held.entries.iter_mut().find(|entry| entry.number == self.number) {

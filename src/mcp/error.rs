@@ -18,7 +18,7 @@ const MAY_HAVE_RUN: &str = "mayHaveRun";
 const LOGIN_REQUIRED: &str = "loginRequired";
 const AT_ANOTHER_REPLICA: &str = "atAnotherReplica";
 
-/// The error that a request ended with: the code, and the whole object as written.
+/// The error with which a request ended: its code, and the whole object as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorObject {
     code: i64,
@@ -30,35 +30,35 @@ pub struct ErrorObject {
 #[derive(Debug, Clone, Copy)]
 pub struct Unavailable<'a> {
     pub backend: &'a BackendId,
-    /// Why, for people.
+    /// The reason, for people.
     pub reason: &'a str,
     /// Retry advice for the client.
     pub retry: Retry,
-    /// The versions that the server supports, if the gateway knows none of them.
+    /// Versions that the server supports; empty unless the gateway knows none of them.
     pub supported: &'a [String],
 }
 
-/// Retry advice: whether the same request may be sent again.
+/// May the client send the same request again?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// It may: the call did not run, and the cause may be temporary.
+    /// Yes: the call did not run, and the cause may be temporary.
     Possible,
-    /// It may, at another replica, where the server runs.
+    /// Yes, at another replica, where the server runs.
     Elsewhere,
-    /// Not blindly: the call may have run.
+    /// Not without checking: the call may have run.
     MayHaveRun,
-    /// It is pointless until the configuration or the server changes, or the server refused this request.
+    /// No: only after a change of the configuration or the server. Also if the server refused the request.
     Useless,
-    /// It may, once the user has supplied what the server needs.
+    /// Yes, once the user has supplied what the server needs.
     AfterLogin,
 }
 
 impl ErrorObject {
     /// The text is not JSON (JSON-RPC 2.0).
     pub const PARSE_ERROR: i64 = -32700;
-    /// The JSON is no request (JSON-RPC 2.0).
+    /// The JSON is not a request (JSON-RPC 2.0).
     pub const INVALID_REQUEST: i64 = -32600;
-    /// There is no such method (JSON-RPC 2.0).
+    /// The method does not exist (JSON-RPC 2.0).
     pub const METHOD_NOT_FOUND: i64 = -32601;
     /// The parameters are wrong (JSON-RPC 2.0).
     pub const INVALID_PARAMS: i64 = -32602;
@@ -66,9 +66,9 @@ impl ErrorObject {
     pub const INTERNAL_ERROR: i64 = -32603;
     /// The resource does not exist (MCP 2024-11-05 to 2025-11-25, resources).
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
-    /// A page has to be visited first (MCP 2025-11-25, elicitation).
+    /// The user must visit a page first (MCP 2025-11-25, elicitation).
     pub const URL_ELICITATION_REQUIRED: i64 = -32042;
-    /// The headers do not mirror the body (MCP 2026-07-28, transports).
+    /// The headers do not match the body (MCP 2026-07-28, transports).
     pub const HEADER_MISMATCH: i64 = -32020;
     /// The client did not declare what the server needs (MCP 2026-07-28).
     pub const MISSING_CAPABILITY: i64 = -32021;
@@ -85,8 +85,7 @@ impl ErrorObject {
         Self::build(code, &data!({ "code": code, "message": message, "data": data }))
     }
 
-    /// The error object of a peer, with its code as a number, which some peers write as a text; `None` if it has no code or
-    /// no message.
+    /// Reads the error object of a peer; `None` if it has no code or no message. Some peers write the code as a string.
     pub fn read(json: Bytes) -> Option<Self> {
         json::member(&json, "message")?;
         let written = json::member(&json, "code")?;
@@ -97,8 +96,8 @@ impl ErrorObject {
         Some(Self { code, json: json::with_member(&json, "code", &code.to_string()), revision: None })
     }
 
-    /// The same error, known to be written by a peer that speaks `revision`: some codes have a meaning in one revision
-    /// only.
+    /// The same error, marked as written by a peer that speaks `revision`: some codes have a meaning only in one
+    /// revision.
     #[must_use]
     pub fn written_in(self, revision: Revision) -> Self {
         Self { revision: Some(revision), ..self }
@@ -128,7 +127,7 @@ impl ErrorObject {
         Self::invalid_params(&format!("`{key}` is missing or is no string"))
     }
 
-    /// `-32602` for a task that does not exist or belongs to another user. Both look the same.
+    /// `-32602` for a task that does not exist or belongs to another user. Both get the same error.
     pub fn unknown_task() -> Self {
         Self::invalid_params("Unknown task: it does not exist, has expired, or is not yours")
     }
@@ -138,14 +137,15 @@ impl ErrorObject {
         Self::new(Self::METHOD_NOT_FOUND, &format!("Method not found: {method}"))
     }
 
-    /// `-32601` for a server that requests roots from a client which has not declared them, as the pages of 2024-11-05
-    /// to 2025-11-25 require (client, roots, *Error Handling*).
+    /// `-32601` for a server that asks for roots of a client that does not declare them, as the pages of 2024-11-05 to
+    /// 2025-11-25 require (client, roots, *Error Handling*).
     pub fn roots_not_supported() -> Self {
         let data = data!({ "reason": "Client does not have roots capability" });
         Self::with_data(Self::METHOD_NOT_FOUND, "Roots not supported", &data)
     }
 
-    /// `-32021` for a client that did not declare the tasks extension and needs it (tasks extension, *Protocol Errors*).
+    /// `-32021` for a client that needs the tasks extension but did not declare it (tasks extension, *Protocol
+    /// Errors*).
     pub fn undeclared_tasks() -> Self {
         let data = data!({ "requiredCapabilities": { "extensions": { meta::TASKS_EXTENSION: {} } } });
         Self::with_data(Self::MISSING_CAPABILITY, "Missing required client capability", &data)
@@ -161,7 +161,7 @@ impl ErrorObject {
         Self::with_data(Self::INTERNAL_ERROR, message, &data!({ "retryable": true }))
     }
 
-    /// `-32603` for a call that may have run but has no answer. An agent must not repeat it blindly.
+    /// `-32603` for a call that may have run but has no answer. An agent must not repeat it without checking.
     pub fn lost(message: &str) -> Self {
         let mut data = data!({});
         Retry::MayHaveRun.tell(&mut data);
@@ -184,9 +184,8 @@ impl ErrorObject {
         )
     }
 
-    /// `-32603` for a call that a server does not serve. The data has the server's name (also as `backend`, its former
-    /// name), the reason, whether the same request may be sent again, and the server's versions if they are the reason
-    /// (`translation` 4.6).
+    /// `-32603` for a call that a server does not serve. The data has the server's name (also in the older member
+    /// `backend`), the reason, the retry advice, and the server's versions if they are the reason (`translation` 4.6).
     pub fn unavailable(message: &str, unavailable: &Unavailable<'_>) -> Self {
         let Unavailable { backend, reason, retry, supported } = unavailable;
         let mut data = data!({ "backend": backend.as_str(), "server": backend.as_str(), "reason": reason });
@@ -204,7 +203,7 @@ impl ErrorObject {
         self.with_datum("backend", &name).with_datum("server", &name)
     }
 
-    /// The same error, attributed to this server. The gateway's own errors then name it, also in their message.
+    /// The same error, attributed to this server. If it is the gateway's own, it names the server, also in its message.
     #[must_use]
     pub fn about(self, backend: &BackendId) -> Self {
         if self.revision.is_some() || self.code != Self::INTERNAL_ERROR {
@@ -219,7 +218,7 @@ impl ErrorObject {
         named.edited(json)
     }
 
-    /// The same error with a member of its data, if the data is an object without that member.
+    /// The same error with a member added to its data; unchanged if the data has that member or is not an object.
     #[must_use]
     pub(super) fn with_datum(self, name: &str, value: &str) -> Self {
         let text = String::from_utf8_lossy(&self.json).into_owned();
@@ -238,29 +237,29 @@ impl ErrorObject {
         self.tells(RETRYABLE) || self.tells(MAY_HAVE_RUN)
     }
 
-    /// True for an error of the gateway about a server that the user has to log in at: see [`Retry::AfterLogin`].
+    /// True for an error of the gateway about a server where the user must log in: see [`Retry::AfterLogin`].
     pub fn requires_login(&self) -> bool {
         self.tells(LOGIN_REQUIRED)
     }
 
-    /// True for an error of the gateway about a server that runs at another replica: nothing is wrong with it.
+    /// True for an error of the gateway about a server that runs at another replica, where it may be fine.
     pub fn is_elsewhere(&self) -> bool {
         self.tells(AT_ANOTHER_REPLICA)
     }
 
-    /// True if this member of the gateway's own data is true.
+    /// True if the member `name` of the data is true in an error of the gateway's own.
     fn tells(&self, name: &str) -> bool {
         let told = || serde_json::from_slice::<Value>(&self.json).ok().map(|error| error["data"][name] == true);
         self.revision.is_none() && told() == Some(true)
     }
 
-    /// True if it concerns the message itself, not its request.
+    /// True if the error is about the message as such, not about the request in it.
     pub const fn is_of_the_frame(&self) -> bool {
         matches!(self.code, Self::PARSE_ERROR | Self::INVALID_REQUEST)
     }
 
     /// True if a server of 2026-07-28 rejects what the gateway puts around a call: the form of the message, the
-    /// headers, or the version. The client cannot do anything about it.
+    /// headers, or the version. The client cannot change any of these.
     pub fn is_envelope_fault(&self) -> bool {
         let modern = self.revision.is_some_and(|revision| revision.era() == Era::Modern);
         let of_headers = matches!(self.code, Self::HEADER_MISMATCH | Self::UNSUPPORTED_VERSION);

@@ -1,5 +1,5 @@
-//! Extensions of MCP (2026-07-28, *Extensions*): one file each, and a line in [`EXTENSIONS`]. All that the gateway does
-//! for a declared, listed or named extension starts here.
+//! Extensions of MCP (2026-07-28, *Extensions*): one file each, and a line in [`EXTENSIONS`]. Everything that the
+//! gateway does for an extension starts here.
 //!
 //! An extension without a file here passes through at its server's own endpoint, as do its settings and methods.
 //! Endpoints of several servers cannot route its methods, so they do not declare it. As with any other difference
@@ -30,7 +30,7 @@ use super::{
 /// The extensions, in no particular order.
 const EXTENSIONS: &[&dyn Extension] = &[&tasks::TasksExtension, &apps::AppsExtension];
 
-/// The places of URIs in MCP and its extensions.
+/// Paths of URIs in MCP and its extensions.
 struct ExtendedPlaces {
     tool: Paths,
     tool_result: Paths,
@@ -42,7 +42,7 @@ static PLACES: LazyLock<ExtendedPlaces> = LazyLock::new(|| ExtendedPlaces::of(EX
 // === impl ExtendedPlaces ===
 
 impl ExtendedPlaces {
-    /// Made once, for as long as the process runs.
+    /// Built once; the paths live as long as the process.
     fn of(extensions: &[&dyn Extension]) -> Self {
         let results = || extensions.iter().flat_map(|extension| extension.result_uris()).copied();
         let tool: Vec<_> = extensions.iter().flat_map(|extension| extension.tool_uris()).copied().collect();
@@ -53,22 +53,22 @@ impl ExtendedPlaces {
     }
 }
 
-/// The places of URIs in a tool, as it is listed.
+/// Paths of URIs in a tool, as it is listed.
 pub(super) fn tool_uris() -> Paths {
     PLACES.tool
 }
 
-/// The places of URIs in the result of a tool.
+/// Paths of URIs in the result of a tool.
 pub(super) fn tool_result_uris() -> Paths {
     PLACES.tool_result
 }
 
-/// The places of URIs in a task of the extension of 2026-07-28 that is done, in the tool's result.
+/// Paths of URIs in a completed task (2026-07-28), which contains the tool's result.
 pub(super) fn task_uris() -> Paths {
     PLACES.task
 }
 
-/// The names of the members that hold the URIs of extensions.
+/// Names of the members that contain URIs of extensions.
 pub(crate) fn uri_members() -> impl Iterator<Item = &'static str> {
     let of_methods = methods().flat_map(MethodRow::own_uris);
     PLACES.tool.iter().chain(PLACES.tool_result).chain(of_methods).filter_map(|path| match path.last() {
@@ -82,7 +82,7 @@ pub(super) fn methods() -> impl Iterator<Item = &'static MethodRow> {
     EXTENSIONS.iter().flat_map(|extension| extension.methods())
 }
 
-/// True if the gateway carries this extension to every client.
+/// True if the gateway supports this extension at every endpoint.
 pub(crate) fn is_known(id: &str) -> bool {
     known(id).is_some()
 }
@@ -91,12 +91,12 @@ fn known(id: &str) -> Option<&'static dyn Extension> {
     EXTENSIONS.iter().find(|extension| extension.id() == id).copied()
 }
 
-/// The merged `extensions` capability of several servers: the settings a client sees, by name.
+/// The merged `extensions` capability of several servers: by name, the settings that a client sees.
 pub(crate) fn merged(declared: &[Map<String, Value>]) -> Map<String, Value> {
     by_name(declared, |id, settings| known(id)?.merged(settings))
 }
 
-/// The members on which all objects that have them agree.
+/// The members that have the same value in every object that has them.
 pub(crate) fn agreed_members(declared: &[Map<String, Value>]) -> Map<String, Value> {
     by_name(declared, |_, settings| agreed(settings))
 }
@@ -109,14 +109,15 @@ fn by_name(declared: &[Map<String, Value>], merge: impl Fn(&str, &[Value]) -> Op
     settings.iter().filter_map(|(name, values)| Some(((*name).to_owned(), merge(name, values)?))).collect()
 }
 
-/// Adds to the `merged` capabilities of several servers the other names under which clients recognize extensions.
+/// Adds members to the `merged` capabilities of several servers by which clients recognize extensions under other
+/// names.
 pub(crate) fn add_to_merged(declared: &[Map<String, Value>], merged: &mut Map<String, Value>) {
     for extension in EXTENSIONS {
         extension.add_to_merged(declared, merged);
     }
 }
 
-/// A server's capabilities for a client with a session of this version.
+/// A server's capabilities for a client with a session of `revision`.
 pub(crate) fn for_session(capabilities: Bytes, revision: Revision) -> Bytes {
     EXTENSIONS.iter().fold(capabilities, |capabilities, extension| extension.for_session(capabilities, revision))
 }
@@ -128,7 +129,7 @@ pub(crate) fn for_request(capabilities: &mut Draft<'_>) {
     }
 }
 
-/// Removes the extensions that the gateway has itself from a client's capabilities.
+/// Removes the extensions that the gateway implements itself from a client's capabilities.
 pub(super) fn remove_own(capabilities: &mut Draft<'_>) {
     let own = EXTENSIONS.iter().filter(|extension| extension.is_of_gateway()).map(|extension| extension.id());
     let own: Vec<&str> = own.collect();

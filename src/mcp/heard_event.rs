@@ -7,11 +7,11 @@ use parking_lot::Mutex;
 use super::Event;
 use crate::model::BackendId;
 
-/// An event of a server for one client, which passes through the server's layers on a listen of its own. Clones share
+/// An event of a server for one client, which passes through the server's layers in a listen of its own. Clones share
 /// it.
 #[derive(Clone)]
 pub struct HeardEvent {
-    /// The server, even if another has replaced it.
+    /// The server that sent it, even if another has replaced it since.
     server: Arc<BackendId>,
     event: Arc<Mutex<Option<Event>>>,
 }
@@ -19,17 +19,17 @@ pub struct HeardEvent {
 // === impl HeardEvent ===
 
 impl HeardEvent {
-    /// The event of this server.
+    /// Wraps an event of this server.
     pub(crate) fn new(server: Arc<BackendId>, event: Event) -> Self {
         Self { server, event: Arc::new(Mutex::new(Some(event))) }
     }
 
-    /// The name of its server.
     pub(crate) fn backend(&self) -> &BackendId {
         &self.server
     }
 
-    /// The event, once, if this server sent it, and not an earlier server of the same name.
+    /// Takes the event. Returns it only once, and only if this very server sent it, not an earlier one of the same
+    /// name.
     pub(crate) fn take(&self, server: &Arc<BackendId>) -> Option<Event> {
         if !Arc::ptr_eq(&self.server, server) {
             return None;

@@ -1,8 +1,8 @@
-//! Clients that get server events from outside of calls: one registration and one queue per client, for any number of
-//! servers.
+//! Clients that receive server events outside of calls: one registration and one queue for each client, for any number
+//! of servers.
 //!
 //! A server with an [`Announcer`] sends its events to the clients registered here; the gateway listens to the other
-//! servers one by one. The queue keeps the events of each server apart, so that no server takes another's space.
+//! servers one by one. The queue is separate for each server, so that one server cannot use up the space of another.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -23,49 +23,49 @@ use crate::{
     },
 };
 
-/// Events of one server that may wait for a slow client; further ones are dropped and counted.
+/// Bounds of one server's events that wait for a slow client; more are dropped and counted.
 pub(crate) const QUEUE: Bounds = Bounds { messages: 256, bytes: 1024 * 1024 };
 
-/// A server whose events reach all registered clients, without one listen each.
+/// A server that sends its events to all registered clients, without a listen for each.
 pub trait Announcer: Send + Sync {
-    /// The clients that get its events.
+    /// The clients that receive its events.
     fn hearers(&self) -> Arc<Hearers>;
 
-    /// Makes it send log messages of the level set by this client's session, until the value is dropped.
+    /// Makes the server send log messages at the level of this client's session, until the returned value is dropped.
     fn hold_level(&self, context: &Context) -> Box<dyn HeldLevel>;
 }
 
-/// The level of a session at one server, in force until dropped.
+/// The log level of a session at one server, in effect until dropped.
 pub trait HeldLevel: Send {
     /// Reports that the session has set another level.
     fn changed(&self);
 }
 
-/// A server that keeps state for registered clients, and learns when one leaves.
+/// A server that keeps state for registered clients, and is notified when one leaves.
 pub(crate) trait LeftBehind: Send + Sync {
-    /// Tidies up after a client that has left.
+    /// Removes the state of a client that has left.
     fn left(&self, context: &Context);
 }
 
-/// The registered clients.
+/// The clients that are registered for events.
 #[derive(Default)]
 pub struct Hearers(RwLock<HearersByOwner>);
 
 #[derive(Default)]
 struct HearersByOwner {
     users: HashMap<UserId, Vec<Arc<Hearer>>>,
-    /// The same, by session or request.
+    /// The same clients, by session or request.
     requesters: HashMap<Requester, Vec<Arc<Hearer>>>,
 }
 
-/// The clients that share a connection.
+/// The clients of a connection.
 pub(crate) enum HearersOf<'a> {
     Session(&'a SessionId),
     User(&'a UserId),
     All,
 }
 
-/// The clients that an event is for.
+/// The clients that receive an event.
 #[derive(Debug)]
 pub(crate) enum Addressees {
     All,
@@ -77,7 +77,7 @@ pub(crate) enum Addressees {
 
 /// A server that sends events, and the account that pays for queued ones.
 pub(crate) struct AnnouncingServer {
-    /// Its name, even if another server has replaced it.
+    /// Its name. Compared by pointer, so that a later server of the same name differs.
     pub(crate) backend: Arc<BackendId>,
     pub(crate) account: Account,
 }
@@ -87,27 +87,27 @@ pub(crate) struct Hearer {
     pub(crate) context: Context,
     sees: Box<dyn Fn(&BackendId) -> bool + Send + Sync>,
     inbox: Mutex<HearerInbox>,
-    /// The servers that keep state for it; `None` once it has left.
+    /// Servers that keep state for the client; `None` once it has left.
     traces: Mutex<Option<Vec<Weak<dyn LeftBehind>>>>,
 }
 
 /// Events that wait for a client.
 #[derive(Default)]
 struct HearerInbox {
-    /// Only servers with queued events; the next to be read comes first.
+    /// One for each server with queued events; the next to be read comes first.
     parts: VecDeque<InboxPart>,
     reader: Option<Waker>,
     is_closed: bool,
 }
 
-/// The events of one server.
+/// Queued events of one server.
 struct InboxPart {
     server: Arc<BackendId>,
     sender: QueueSender<Event>,
     receiver: QueueReceiver<Event>,
 }
 
-/// The registration of a client, until dropped.
+/// Registration of a client. Dropping it ends the registration.
 pub(crate) struct HearerPlace {
     hearers: Arc<Hearers>,
     hearer: Arc<Hearer>,
@@ -131,8 +131,8 @@ impl Hearers {
         HearerPlace { hearers: Arc::clone(self), hearer }
     }
 
-    /// The clients of `scope` that get an event of this server: they see it, and are `at` the right connection. Looks
-    /// only at the addressees if the event names them, and stops after `most` clients.
+    /// The clients in `scope` that receive an event of this server: they see the server, and `at` holds for their
+    /// connection. If the event names its addressees, only these are checked. Stops after `most` clients.
     pub(crate) fn of(
         &self,
         scope: &HearersOf<'_>,
@@ -168,7 +168,7 @@ impl Hearers {
     }
 }
 
-/// Takes a client out of an index.
+/// Removes a client from an index.
 fn leave<K: Hash + Eq>(index: &mut HashMap<K, Vec<Arc<Hearer>>>, key: &K, hearer: &Arc<Hearer>) {
     if let Some(of_key) = index.get_mut(key) {
         of_key.retain(|other| !Arc::ptr_eq(other, hearer));
@@ -193,12 +193,12 @@ impl HearersOf<'_> {
 // === impl Addressees ===
 
 impl Addressees {
-    /// The one client of a session or request.
+    /// Only the client with this session or request.
     pub(crate) fn one(requester: Requester) -> Self {
         Self::Only(HashSet::from([requester]))
     }
 
-    /// True if an event is for this one.
+    /// True if the event is for this client.
     pub(crate) fn has(&self, requester: &Requester) -> bool {
         match self {
             Self::All => true,
@@ -215,7 +215,7 @@ impl Hearer {
     ///
     /// # Errors
     ///
-    /// Returns the event if the queue is full or has no reader.
+    /// Returns the event if the queue is full, or the client has left.
     pub(crate) fn send(&self, server: &AnnouncingServer, event: Event) -> Result<(), Event> {
         let mut inbox = self.inbox.lock();
         if inbox.is_closed {
@@ -240,7 +240,7 @@ impl Hearer {
         sent
     }
 
-    /// Notes that `server` has something to tidy up when this client leaves; false if it has left.
+    /// Records that `server` keeps state for this client; false if the client has left.
     pub(crate) fn leaves_trace_at(&self, server: &Weak<dyn LeftBehind>) -> bool {
         let mut traces = self.traces.lock();
         let Some(traces) = traces.as_mut() else { return false };
@@ -257,7 +257,7 @@ impl HearerInbox {
     fn take(&mut self) -> Option<HeardEvent> {
         while let Some(mut part) = self.parts.pop_front() {
             match part.receiver.ready() {
-                // nothing more, or queued events were dropped to free memory
+                // the queue is empty, or its events were dropped to free memory
                 Some(Event::Done(_)) | None => {}
                 Some(event) => {
                     let server = Arc::clone(&part.server);
@@ -273,7 +273,7 @@ impl HearerInbox {
 // === impl HearerPlace ===
 
 impl HearerPlace {
-    /// True if the client is registered there.
+    /// True if the client is registered in these `hearers`.
     pub(crate) fn is_at(&self, hearers: &Arc<Hearers>) -> bool {
         Arc::ptr_eq(&self.hearers, hearers)
     }
@@ -338,7 +338,7 @@ mod tests {
         Event::Notified(Notification { method: Method::ResourceUpdated, params })
     }
 
-    /// All clients of this scope who hear this server.
+    /// All clients in this scope that receive events of this server.
     fn all_of(hearers: &Hearers, scope: &HearersOf<'_>, server: &AnnouncingServer) -> Vec<Arc<Hearer>> {
         hearers.of(scope, (&Addressees::All, usize::MAX), &server.backend, |_| true)
     }

@@ -1,4 +1,4 @@
-//! The JSON text of one payload, with the places of its members and of the members of `_meta`, which are read once and
+//! JSON text of one payload, with the positions of its members and of the members of `_meta`, which are found once and
 //! kept.
 
 use std::{
@@ -11,21 +11,20 @@ use bytestring::ByteString;
 
 use super::json::{self, At, Found, index::MemberIndex, scan::Members};
 
-/// The name of the `_meta` member.
 pub const META: &str = "_meta";
 
-/// A JSON text, or none, known to be UTF-8. Cheap to clone. Its members are indexed when the first is asked for.
+/// A JSON text in UTF-8, or none. Cheap to clone. Members are indexed at the first lookup.
 #[derive(Debug, Clone, Default)]
 pub struct IndexedJson {
     text: ByteString,
-    /// `None` inside if there are too many members.
+    /// The inner `None` means that there are too many members for an index.
     index: OnceLock<Option<Arc<MemberIndex>>>,
 }
 
 // === impl IndexedJson ===
 
 impl IndexedJson {
-    /// A text that is not read yet: one JSON value, or empty.
+    /// Wraps a text, which must be one JSON value or empty.
     pub const fn new(text: ByteString) -> Self {
         Self { text, index: OnceLock::new() }
     }
@@ -81,7 +80,7 @@ impl IndexedJson {
         }
     }
 
-    /// The text with the JSON text `value` in the place of each value that was found in it.
+    /// The text with every value in `found` replaced by the JSON text `value`.
     #[must_use]
     pub fn replaced(self, found: &Found, value: &str) -> Self {
         let index = self.index.into_inner().flatten().zip(found.only());
@@ -95,7 +94,7 @@ impl IndexedJson {
     }
 }
 
-/// Bytes that are not UTF-8 are not JSON, and read as empty.
+/// Bytes that are not UTF-8 are not JSON, and count as no text.
 impl From<Bytes> for IndexedJson {
     fn from(text: Bytes) -> Self {
         Self::new(text.try_into().unwrap_or_default())

@@ -1,4 +1,4 @@
-//! Raw JSON, read by view and edited by key. Bytes that are not edited stay.
+//! Raw JSON, read by view and edited by key. All bytes that are not edited stay the same.
 //!
 //! Values are never decoded into a tree and written again: numbers, spacing, repeated and unknown members survive
 //! unchanged. Nested values are skipped without recursion, so depth costs nothing.
@@ -35,9 +35,9 @@ pub enum At {
 #[derive(Debug, Default)]
 pub struct Object<'a>(Vec<(Cow<'a, str>, &'a str)>);
 
-/// Replacements that are collected first and then made in one go. Where a name on the path is repeated, only its last
-/// member counts, and if anything is replaced, the others are removed: no value is written more than once, and every
-/// reader of the new text finds the same one.
+/// Replacements that are collected first and then made in one go. If a name on the path is repeated, only its last
+/// member counts. If anything is replaced, the others are removed, so that every reader of the new text finds the same
+/// value.
 #[derive(Debug, Default)]
 pub struct Edits {
     replaced: Vec<(Range<usize>, Vec<u8>)>,
@@ -45,7 +45,7 @@ pub struct Edits {
     superseded: Vec<Range<usize>>,
 }
 
-/// The place of a value in a text, so that it can be read first and replaced later without a second parse.
+/// Position of a value in a text: the value can be read first and replaced later, without a second parse.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
     value: Option<Range<usize>>,
@@ -53,7 +53,7 @@ pub struct Found {
     superseded: Vec<Range<usize>>,
 }
 
-/// A member on a path, while its object is read.
+/// A member on a path, while its object is being read.
 struct MemberOnPath<'t, 'p> {
     name: Cow<'t, str>,
     value: &'t str,
@@ -66,8 +66,8 @@ struct MemberOnPath<'t, 'p> {
 // === impl Object ===
 
 impl<'a> Object<'a> {
-    /// Reads the members of the object that `text` is; `None` if it is something else. `text` must be valid JSON, such
-    /// as part of a message: any other text yields some members.
+    /// Reads the members of an object; `None` if `text` is something else. `text` must be valid JSON, such as part of a
+    /// message; other text yields some members.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
         is_object(text).then(|| Self(Members::of(text).map(|(name, value)| (name_of(name), value)).collect()))
@@ -99,8 +99,8 @@ impl<'a> Object<'a> {
     }
 }
 
-/// A member name, borrowed if it holds no escapes. A lone surrogate in it is read as U+FFFD, so that one hostile name
-/// does not hide the other members.
+/// A member name, borrowed if it has no escapes. A lone surrogate is read as U+FFFD, so that one hostile name does not
+/// hide the other members.
 struct Name<'a>(Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
@@ -141,8 +141,8 @@ impl Edits {
         self.replaced.is_empty()
     }
 
-    /// Offers the value of `text` at the end of `path` to `change`, and notes the returned replacement. Skips a missing
-    /// value, or one of another shape.
+    /// Passes the value at the end of `path` in `text` to `change`, and records the replacement that it returns, if
+    /// any. Skips a missing value, or a path through another kind of value.
     pub fn visit<F>(&mut self, text: &[u8], path: &[At], change: &mut F)
     where
         F: FnMut(&str) -> Option<String>,
@@ -224,7 +224,7 @@ impl Edits {
         });
     }
 
-    /// The text with all replacements; the same buffer if there are none. An overlapping replacement is skipped.
+    /// Applies all replacements; returns the same buffer if there are none. Overlapping replacements are skipped.
     pub fn apply(mut self, text: &Bytes) -> Bytes {
         if self.is_empty() {
             return text.clone();
@@ -249,7 +249,7 @@ impl Edits {
 // === impl Found ===
 
 impl Found {
-    /// The value of `text` at the end of `path`, which leads through objects only.
+    /// Finds the value of `text` at the end of `path`, which may only lead through objects.
     pub fn at(text: &[u8], path: &[At]) -> Self {
         let (mut value, mut edits) = (None, Edits::default());
         if let Ok(whole) = std::str::from_utf8(text) {
@@ -261,10 +261,10 @@ impl Found {
         Self { value, superseded: edits.superseded }
     }
 
-    /// The member `key` of the object `text`.
+    /// Finds the member `key` of the object `text`.
     fn member(text: &str, key: &str) -> Self {
         let mut found = Self::default();
-        // the last one so far: where it begins, and where the next member begins
+        // of the last one so far: its start, and the start of the next member
         let (mut start, mut next) = (0, None);
         for (name, value) in Members::of(text) {
             let at = span(text, name).start;
@@ -279,7 +279,7 @@ impl Found {
         found
     }
 
-    /// The place of the value, if no name on the path is repeated.
+    /// Position of the value, if no name on the path is repeated.
     pub(crate) fn only(&self) -> Option<&Range<usize>> {
         self.value.as_ref().filter(|_| self.superseded.is_empty())
     }
@@ -294,14 +294,14 @@ impl Found {
         unquote(std::str::from_utf8(text.get(self.value.clone()?)?).ok()?)
     }
 
-    /// The text with its value replaced by the JSON text `value`. `text` must be the text it was found in.
+    /// Replaces the value by the JSON text `value`. `text` must be the text that was searched.
     pub fn replace(&self, text: &str, value: &str) -> String {
         let Some(place) = &self.value else { return text.to_owned() };
-        // exact: sharing a text with spare capacity costs a second allocation
+        // exact capacity: sharing a text with spare capacity costs a second allocation
         let gone = place.len() + self.superseded.iter().map(Range::len).sum::<usize>();
         let mut edited = String::with_capacity(text.len().saturating_sub(gone) + value.len());
         let mut kept = 0;
-        // superseded members come before the last one, in the order of the levels
+        // superseded members come before the last one, at every level
         for (range, new) in self.superseded.iter().map(|range| (range, "")).chain([(place, value)]) {
             edited.push_str(text.get(kept..range.start).unwrap_or_default());
             edited.push_str(new);
@@ -312,7 +312,7 @@ impl Found {
     }
 }
 
-/// The rests of the paths after their first step.
+/// The rest of each path after its first step.
 fn after<'a>(paths: &[&'a [At]], taken: impl Fn(&At) -> bool) -> Vec<&'a [At]> {
     paths.iter().filter_map(|path| path.split_first()).filter(|(step, _)| taken(step)).map(|(_, rest)| rest).collect()
 }
@@ -331,8 +331,8 @@ pub fn with_member(text: &Bytes, key: &str, value: &str) -> Bytes {
     Edits { replaced: vec![(end..end, added.into_bytes())], superseded: Vec::new() }.apply(text)
 }
 
-/// Removes every member `key` from the object `text`, with its comma. Text around the other members stays; without such
-/// a member the buffer is the same.
+/// Removes every member `key` from the object `text`, with its comma. The text around other members stays; without such
+/// a member, the same buffer is returned.
 pub fn without_member(text: &Bytes, key: &str) -> Bytes {
     let Some(object) = Object::parse(text) else { return text.clone() };
     if object.0.iter().all(|(name, _)| name != key) {
@@ -345,7 +345,7 @@ pub fn without_member(text: &Bytes, key: &str) -> Bytes {
     for (index, (name, value)) in object.0.iter().enumerate() {
         let after = offset(text, value).end;
         let end = if index + 1 == object.0.len() { close } else { comma_after(text, after) };
-        // a text that is not JSON stays as it is
+        // text that is not JSON stays as it is
         let Some(member) = text.get(start..end) else { return text.clone() };
         if name != key {
             kept.push(member);
@@ -359,19 +359,19 @@ pub fn without_member(text: &Bytes, key: &str) -> Bytes {
     edited.freeze()
 }
 
-/// The text of the member `key` of the object that `text` is, the last one if the name is repeated, as JavaScript reads it.
-/// `text` must be valid JSON. Allocates nothing.
+/// The text of the member `key` of the object `text`; the last one if the name is repeated, as in JavaScript. `text`
+/// must be valid JSON. Allocates nothing.
 pub fn member<'a>(text: &'a [u8], key: &str) -> Option<&'a str> {
     member_of(std::str::from_utf8(text).ok()?, key)
 }
 
-/// The same for a text known to be an object.
+/// The same, for a text that is known to be an object.
 pub(crate) fn member_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     Members::of(text).filter(|(name, _)| is_named(name, key)).last().map(|(_, value)| value)
 }
 
-/// True if an object in `text` may have a member with this name of letters. Far faster than a search for the member,
-/// which most messages do not have.
+/// True if an object in `text` may have a member with this name, which must consist of letters. Far faster than a
+/// search for the member, which most messages do not have.
 pub(crate) fn may_hold(text: &[u8], name: &Finder<'_>) -> bool {
     name.find(text).is_some() || may_escape_letters(text)
 }
@@ -382,9 +382,9 @@ pub(crate) fn may_escape_letters(text: &[u8]) -> bool {
     memchr::memchr(b'\\', text).is_some_and(|first| NUMBER.find(&text[first..]).is_some())
 }
 
-/// True if the name, written with its quotes, is `name`.
+/// True if `written`, a name with its quotes, stands for `name`.
 pub(crate) fn is_named(written: &str, name: &str) -> bool {
-    // escapes are longer than the characters they encode
+    // an escape is longer than the character it stands for
     match written.len().cmp(&(name.len() + 2)) {
         Ordering::Less => false,
         Ordering::Equal => written.as_bytes()[1..].starts_with(name.as_bytes()),
@@ -392,7 +392,7 @@ pub(crate) fn is_named(written: &str, name: &str) -> bool {
     }
 }
 
-/// The name in this written form, with its quotes. A lone surrogate in it is read as U+FFFD.
+/// The name for its written form with quotes. A lone surrogate is read as U+FFFD.
 pub(crate) fn name_of(written: &str) -> Cow<'_, str> {
     match written.get(1..written.len().saturating_sub(1)) {
         Some(name) if !has_escape(name) => Cow::Borrowed(name),
@@ -409,19 +409,19 @@ pub(crate) fn is_object(text: impl AsRef<[u8]>) -> bool {
     text.as_ref().trim_ascii_start().starts_with(b"{")
 }
 
-/// The JSON text of a string.
+/// Quotes a string as JSON text.
 pub fn quote(text: &str) -> String {
     if check::special(text.as_bytes()).is_some() {
         // writing a string to memory never fails
         return serde_json::to_string(text).unwrap_or_default();
     }
-    // with space for a colon
+    // with room for a colon
     let mut quoted = String::with_capacity(text.len() + 3);
     quoted.extend(["\"", text, "\""]);
     quoted
 }
 
-/// The string in the JSON text; `None` for any other value.
+/// The string that a JSON text stands for; `None` for any other value.
 pub fn unquote(text: &str) -> Option<String> {
     unquoted(text).map(Cow::into_owned)
 }
@@ -444,7 +444,7 @@ fn comma_after(text: &[u8], from: usize) -> usize {
     text[from..].iter().position(|byte| *byte == b',').map_or(text.len(), |at| from + at)
 }
 
-/// The position of `part`, a slice of `whole`.
+/// Position of `part`, which must be a slice of `whole`.
 fn span(whole: &str, part: &str) -> Range<usize> {
     offset(whole.as_bytes(), part)
 }

@@ -1,6 +1,6 @@
 //! JSON-RPC 2.0 envelopes: bytes to messages and back.
 //!
-//! An envelope is parsed once and its parts are slices of the input; payloads are not parsed.
+//! An envelope is parsed once, and its parts are slices of the input. Payloads are not parsed.
 
 use std::borrow::Cow;
 
@@ -14,36 +14,36 @@ use super::{
 };
 use crate::support::piece::{is_small_part, piece};
 
-/// Maximum number of messages in a batch, the highest that can be configured (`batch`).
+/// Maximum number of messages in a batch; `batch` cannot be configured higher.
 const MAX_BATCH: usize = 10_000;
 
-/// Maximum length of a method, and of the text of an id, in bytes. Both are kept in the message.
+/// Maximum length of a method, and of an id as JSON text, in bytes.
 const MAX_NAME: usize = 1024;
 
-/// The id of a request: a string or a number, kept verbatim so that it can be echoed exactly.
+/// Id of a request: a string or a number, kept as written so that it can be returned exactly.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RequestId(Bytes);
 
-/// One JSON-RPC message.
+/// One JSON-RPC request, notification or response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
     /// A method with an id.
     Request {
-        /// The id that the answer has to carry.
+        /// The id that the answer must have.
         id: RequestId,
         method: Method,
-        /// The text of `params`; empty where absent.
+        /// The text of `params`; empty if absent.
         params: IndexedJson,
     },
     /// A method without an id.
     Notification {
         method: Method,
-        /// The text of `params`; empty where absent.
+        /// The text of `params`; empty if absent.
         params: IndexedJson,
     },
     /// The answer to a request.
     Response {
-        /// The request's id; `None` in an error whose request could not be read.
+        /// The request's id; `None` in an error for a request that could not be read.
         id: Option<RequestId>,
         /// The text of `result`, or the error.
         outcome: Result<Bytes, ErrorObject>,
@@ -58,28 +58,28 @@ pub enum Frame {
     Batch(Vec<Result<Message, Malformed>>),
 }
 
-/// The text is not a JSON-RPC message.
+/// Why a text is not a JSON-RPC message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// Not JSON: `-32700`.
+    /// It is not JSON: `-32700`.
     #[error("Parse error: the text is not JSON")]
     NotJson,
-    /// Valid JSON, but not a message: `-32600`, with the id if it is readable.
+    /// It is JSON, but not a message: `-32600`, with the id if it is readable.
     #[error("Invalid Request: {reason}")]
     NotAMessage {
         reason: Cow<'static, str>,
-        /// The id, if it is readable.
+        /// `None` if it is not readable.
         id: Option<RequestId>,
     },
-    /// An object meant as the answer to this request, which gets no other: `-32600`.
+    /// It is meant as the answer to this request, which gets no other: `-32600`.
     #[error("Invalid Request: the answer cannot be read: {reason}")]
     BrokenAnswer { reason: String, id: RequestId },
-    /// Its parameters are a list, or a member that the gateway decides on has two readings: `-32602`.
+    /// Its parameters are a list, or a control member has two readings: `-32602`.
     #[error("Invalid params: {reason}")]
     InvalidParams {
-        /// The reason, with the member.
+        /// The reason, which names the member.
         reason: String,
-        /// The id; `None` for a notification.
+        /// Id of the request; `None` for a notification.
         id: Option<RequestId>,
     },
 }
@@ -87,15 +87,15 @@ pub enum Malformed {
 // === impl RequestId ===
 
 impl RequestId {
-    /// The id in place of an unreadable one (JSON-RPC 2.0, section 5); no request has it.
+    /// The id for answers to a request with an unreadable id (JSON-RPC 2.0, section 5).
     pub const NULL: Self = Self(Bytes::from_static(b"null"));
 
-    /// An id of the gateway's own.
+    /// A numeric id made by the gateway.
     pub fn number(id: u64) -> Self {
         Self(id.to_string().into())
     }
 
-    /// An id of the gateway's own.
+    /// A string id made by the gateway.
     pub fn string(id: &str) -> Self {
         Self(json::quote(id).into())
     }
@@ -106,24 +106,25 @@ impl RequestId {
         (first == b'"' || first == b'-' || first.is_ascii_digit()).then(|| Self(text.clone()))
     }
 
-    /// The JSON text.
+    /// JSON text of the id.
     pub const fn json(&self) -> &Bytes {
         &self.0
     }
 
-    /// The id as a number, if the gateway assigned it.
+    /// The number, if the gateway made the id.
     pub fn as_number(&self) -> Option<u64> {
         std::str::from_utf8(&self.0).ok()?.parse().ok()
     }
 
-    /// The gateway's number, returned by a peer in another form: as text (`"2"`), or with a fraction of zero (`2.0`).
+    /// The gateway's number, if a peer returned it as another JSON type: as a string (`"2"`), or with a fraction of
+    /// zero (`2.0`).
     pub fn as_returned_number(&self) -> Option<u64> {
         returned_number(std::str::from_utf8(&self.0).ok()?)
     }
 }
 
-/// The gateway's number in this JSON text, which a peer may return as text, or with a fraction of zero: in canonical
-/// decimal.
+/// Reads a number of the gateway's from JSON text. A peer may return it as a string, or with a fraction of zero, but in
+/// canonical decimal.
 pub fn returned_number(text: &str) -> Option<u64> {
     let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     let digits = match (quoted, text.split_once('.')) {
@@ -141,22 +142,22 @@ pub fn returned_number(text: &str) -> Option<u64> {
 
 // === impl Message ===
 
-/// The members of an envelope that JSON-RPC names.
+/// Members of an envelope, in the order of [`Envelope::members`].
 const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
 /// An envelope as received. Absent members differ from `null` members.
 #[derive(Default)]
 struct Envelope<'a> {
-    /// The texts of [`MEMBERS`], in their order.
+    /// Texts of the members, in the order of [`MEMBERS`].
     members: [Option<&'a str>; MEMBERS.len()],
-    /// A repeated member.
+    /// A member that is there more than once.
     repeated: Option<&'static str>,
     /// A member in another spelling, which some readers accept.
     misspelled: Option<&'static str>,
 }
 
 impl Message {
-    /// Reads one message, as slices of `text`.
+    /// Reads one message; its parts are slices of `text`.
     pub fn parse(text: &Bytes) -> Result<Self, Malformed> {
         let text = ByteString::try_from(text.clone()).map_err(|_| Malformed::NotJson)?;
         let mut envelope = Envelope::default();
@@ -178,7 +179,7 @@ impl Message {
         line_separators::escaped(text.freeze())
     }
 
-    /// Writes the same in parts that belong together, so that the payload is not copied.
+    /// Writes the message in three consecutive parts, so that the payload is not copied.
     pub fn encode_in_parts(&self) -> [Bytes; 3] {
         let mut head = BytesMut::with_capacity(64);
         self.put_head(&mut head);
@@ -209,12 +210,12 @@ impl Message {
         }
     }
 
-    /// The successful answer to `id`.
+    /// The successful answer to the request `id`.
     pub fn result(id: RequestId, result: Bytes) -> Self {
         Self::Response { id: Some(id), outcome: Ok(result) }
     }
 
-    /// The failed answer to `id`.
+    /// The failed answer to the request `id`.
     pub fn error(id: RequestId, error: ErrorObject) -> Self {
         Self::Response { id: Some(id), outcome: Err(error) }
     }
@@ -232,12 +233,12 @@ impl Message {
         }
     }
 
-    /// The size of its payload in bytes, without the envelope.
+    /// Size of the payload in bytes, without the envelope.
     pub fn payload_len(&self) -> usize {
         self.payload().len()
     }
 
-    /// The text of its payload; empty if it has none.
+    /// JSON text of the payload; empty if there is none.
     fn payload(&self) -> &Bytes {
         match self {
             Self::Request { params, .. } | Self::Notification { params, .. } => params,
@@ -248,12 +249,12 @@ impl Message {
 }
 
 impl<'a> Envelope<'a> {
-    /// Records a member: its name as written, with its quotes.
+    /// Records a member; `name` is as written, with its quotes.
     fn take(&mut self, name: &str, value: &'a str) {
         let name = json::name_of(name);
         match MEMBERS.iter().position(|member| name == *member) {
             Some(place) if self.members[place].is_none() => self.members[place] = Some(value),
-            // a repeated id names no request, even if other members are repeated too
+            // a repeated id identifies no request, so it takes precedence over other repeated members
             Some(place) => self.repeated = self.repeated.filter(|name| *name == "id").or(Some(MEMBERS[place])),
             None => {
                 let meant = MEMBERS.iter().find(|member| spelling::is_other_spelling(&name, member));
@@ -265,7 +266,7 @@ impl<'a> Envelope<'a> {
     fn into_message(self, text: &ByteString) -> Result<Message, Malformed> {
         let slice = |value: &str| piece(text.as_bytes().slice_ref(value.as_bytes()), text.len());
         let [jsonrpc, given_id, method, params, result, error] = self.members;
-        // some peers write every member, with null for the unused
+        // some peers write every member, with null for the unused ones
         let is_there = |value: &&str| *value != "null";
         let method = method.filter(is_there);
         let params = params.filter(|params| is_there(params) && !is_empty_list(params));
@@ -274,7 +275,7 @@ impl<'a> Envelope<'a> {
             None => (result, error),
         };
         let id = given_id.filter(|_| self.repeated != Some("id")).and_then(|text| RequestId::read(&slice(text)));
-        // a program may print lines with an id that are not messages; a real answer has these members too
+        // programs may print other lines with an id; a real answer has these members too
         let is_answer = jsonrpc.is_some() && method.is_none() && (result.is_some() || error.is_some());
         let refuse = |reason: &str| {
             let reason = reason.to_owned();
@@ -286,7 +287,7 @@ impl<'a> Envelope<'a> {
         if let Some(name) = self.repeated {
             return refuse(&format!("`{name}` is there more than once"));
         }
-        // other members of a message without a method mean nothing
+        // without a method, misspelled members do no harm
         if let (Some(name), Some(_)) = (self.misspelled, method) {
             return refuse(&format!("a member can be read as `{name}`; names are case-sensitive, send `{name}` alone"));
         }
@@ -318,7 +319,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// A request or notification, by the text of its method, its parameters, and its id as written and as read.
+/// Makes a request or notification from the text of its method, its parameters, and its id as written and as read.
 fn read_begun(
     method: &str,
     params: ByteString,
@@ -351,8 +352,8 @@ fn read_begun(
 // === impl Frame ===
 
 impl Frame {
-    /// Reads one message, or a batch of them. A batch that is empty (JSON-RPC 2.0, section 6), or longer than
-    /// 10,000 messages, is malformed as a whole.
+    /// Reads one message, or a batch. A batch that is empty (JSON-RPC 2.0, section 6), or has more than [`MAX_BATCH`]
+    /// messages, is malformed as a whole.
     pub fn parse(text: &Bytes) -> Result<Self, Malformed> {
         if !text.trim_ascii_start().starts_with(b"[") {
             return Message::parse(text).map(Self::Single);
@@ -370,8 +371,8 @@ impl Frame {
         }
     }
 
-    /// The same for a client's frame. Each request and notification must have only one reading, so that a server reads
-    /// what the gateway checked. Other frames are malformed.
+    /// Checks a client's frame: each request and notification must have only one reading, so that a server reads what
+    /// the gateway checked. Messages with two readings become malformed.
     pub fn unambiguous(self) -> Result<Self, Malformed> {
         Ok(match self {
             Self::Single(message) => Self::Single(message.unambiguous()?),
@@ -385,7 +386,7 @@ impl Frame {
 // === impl Malformed ===
 
 impl Malformed {
-    /// The JSON-RPC error for it.
+    /// The JSON-RPC error to answer with.
     pub fn to_error(&self) -> ErrorObject {
         let code = match self {
             Self::NotJson => ErrorObject::PARSE_ERROR,
@@ -395,7 +396,7 @@ impl Malformed {
         ErrorObject::new(code, &self.to_string())
     }
 
-    /// The id of the request, if it is readable.
+    /// Id of the request, if it is readable.
     pub fn id(&self) -> Option<&RequestId> {
         match self {
             Self::NotJson => None,
@@ -405,7 +406,7 @@ impl Malformed {
     }
 }
 
-/// The error of an answer, which some servers write as a plain string.
+/// Reads the error of an answer. Some servers write a plain string.
 fn read_error<'a>(error: &'a str, slice: impl Fn(&'a str) -> Bytes) -> Option<ErrorObject> {
     match json::unquote(error) {
         Some(text) => Some(ErrorObject::internal(&text)),

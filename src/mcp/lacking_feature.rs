@@ -9,35 +9,35 @@ pub enum LackingFeature {
     Elicitation,
     /// Elicitation by a form.
     ElicitationByForm,
-    /// Elicitation by a page.
+    /// Elicitation by a URL.
     ElicitationByUrl,
     /// A form with more choices than its fields can show.
     ManyChoices,
-    /// A field of a form that takes several choices, with a bound.
+    /// A form field that takes several choices, with a bound on their number.
     SeveralChoices,
     Sampling,
     SamplingTools,
-    /// The context of other servers in sampling.
+    /// Context of other servers in sampling.
     SamplingContext,
     SamplingAudio,
-    /// Several blocks in one message of sampling.
+    /// Several content blocks in one sampling message.
     SamplingBlocks,
     Roots,
     Tasks,
     /// A type of result.
     ResultType,
-    /// A message that would become many times as long.
+    /// A message that would become many times longer.
     Growth,
     /// A method or a notification.
     Method(String),
 }
 
-/// A capability of a client, and the part of it that is meant.
+/// A capability of a client, or part of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CapabilityPart {
-    /// `sampling`, `elicitation`, `roots`, `tasks`.
+    /// `sampling`, `elicitation`, `roots` or `tasks`.
     pub(crate) capability: &'static str,
-    /// The part, if the capability itself is not enough.
+    /// The part; `None` for the capability itself.
     pub(crate) part: Option<&'static str>,
 }
 
@@ -75,7 +75,7 @@ impl LackingFeature {
         }
     }
 
-    /// Its name in metrics. Unknown features share one name, since peers could make names up.
+    /// Name in metrics. Unknown features share one, since peers could make names up.
     pub fn label(&self) -> &str {
         match self {
             Self::Method(name) if matches!(Method::parse(name), Method::Other(_)) => "other",
@@ -83,7 +83,7 @@ impl LackingFeature {
         }
     }
 
-    /// The capability under which a client declares it; `None` if there is none.
+    /// The capability that a client declares for it; `None` if there is none.
     pub(crate) const fn capability(&self) -> Option<CapabilityPart> {
         let (capability, part) = match self {
             Self::Elicitation | Self::SeveralChoices => ("elicitation", None),

@@ -1,11 +1,11 @@
-//! Large messages: checked, bound and translated off the worker threads. Each owner has one at a time there, and all
-//! together use half of the cores.
+//! Large messages are checked, bounded and translated off the worker threads: one at a time for each owner, and all of
+//! them together on half of the cores.
 //!
-//! Code that handles messages runs in polls of a future or stream, driven by [`OffWorker`]. When it comes to a message,
-//! it awaits [`off_worker`]: if the message is large, the rest of the poll runs on a blocking thread, in the owner's
-//! turn, and the next poll is on the worker again. So nothing is copied, and dropping the future cancels this work like
-//! any other. A turn is used at once, even if nothing polls in the meantime, so a client that does not read holds up no
-//! others.
+//! Code that handles messages runs in polls of a future or stream, driven by [`OffWorker`]. Before it handles a
+//! message, it awaits [`off_worker`]: if the message is large, the rest of the poll runs on a blocking thread, in the
+//! owner's turn, and the next poll is on the worker again. So nothing is copied, and dropping the future cancels this
+//! work like any other. A turn is used at once, even if nothing polls in the meantime, so that a client that does not
+//! read delays no others.
 
 use std::{
     fmt, mem,
@@ -33,22 +33,23 @@ use crate::{
 
 pub(crate) use crate::support::off_worker::{LARGE, is_large, off_worker, on_worker, poll_off_worker};
 
-/// The turns of all owners. They share the cores of the process.
+/// Turns of all owners, who share half of the cores.
 static TURNS: LazyLock<FairTurns<MessageOwner>> = LazyLock::new(|| {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     FairTurns::new(cores / 2)
 });
 
-/// The side that pays with its turn for a message.
+/// The user or server whose turn a message takes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum MessageOwner {
-    /// The user whose client sent it or gets it.
+    /// The user whose client sent the message or receives it.
     User(UserId),
-    /// The server that wrote it; its receiver is not known yet.
+    /// The server that wrote it; the receiver is not known yet.
     Server(BackendId),
 }
 
-/// A future or stream that is polled on its worker, except for the polls that handle large messages. `T` is its result.
+/// A future or stream that is polled on its worker, except for polls that handle large messages. `T` is the result of a
+/// poll.
 pub(crate) struct OffWorker<S, T> {
     owner: MessageOwner,
     poll: fn(&mut S, &mut Context<'_>) -> Poll<T>,
@@ -58,7 +59,7 @@ pub(crate) struct OffWorker<S, T> {
 /// A poll on a blocking thread: the polled value and the result.
 type PollAway<S, T> = JoinHandle<(S, Poll<T>)>;
 
-/// The poll that continues elsewhere.
+/// A poll that continues on another thread.
 struct Journey<S, T> {
     poll: fn(&mut S, &mut Context<'_>) -> Poll<T>,
     waker: Waker,
@@ -67,22 +68,23 @@ struct Journey<S, T> {
 
 enum PollPlace<S, T> {
     Worker(S),
-    /// In the queue until its owner has a turn.
+    /// Queued until its owner has a turn.
     Queued(QueuedPoll<S, T>),
     /// On a blocking thread, for one poll.
     Away(PollAway<S, T>),
-    /// Lost with its runtime.
+    /// Lost, because the runtime is shutting down.
     Lost,
 }
 
-/// A task that waits for a turn, and uses it. Dropping this leaves the queue.
+/// A poll that waits for a turn, with the task that will run it. Dropping this leaves the queue.
 struct QueuedPoll<S, T> {
-    /// `None` once it is away.
+    /// `None` once the poll runs.
     driven: Arc<Mutex<Option<S>>>,
     begun: JoinSet<Option<PollAway<S, T>>>,
 }
 
-/// Runs `work` on a message of this size off the worker, up to its first wait, if the message is large.
+/// Runs `work` on a message of this size. If the message is large, `work` starts off the worker, and stays there up to
+/// its first wait.
 pub(crate) async fn begun_off_worker<T: Send + 'static>(
     owner: MessageOwner,
     bytes: usize,
@@ -98,8 +100,8 @@ pub(crate) async fn begun_off_worker<T: Send + 'static>(
     OffWorker::future(owner, Box::pin(work)).await
 }
 
-/// The next event of a reply, for a reader that translates it: a large event stays in `large` until that is done off
-/// the worker.
+/// The next event of a reply, for a reader that translates it. A large event stays in `large` until the poll is off the
+/// worker.
 pub(crate) fn poll_event(reply: &mut Reply, large: &mut Option<Event>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
     if large.is_none() {
         let event = ready!(reply.poll_next_unpin(cx));
@@ -112,7 +114,7 @@ pub(crate) fn poll_event(reply: &mut Reply, large: &mut Option<Event>, cx: &mut 
     Poll::Ready(large.take())
 }
 
-/// The size of a client's or server's answer.
+/// Size of an answer's payload, in bytes.
 pub(crate) fn answer_size(answer: &Result<Payload, ErrorObject>) -> usize {
     answer.as_ref().map_or_else(|error| error.json().len(), |result| result.json().len())
 }
@@ -132,7 +134,7 @@ impl<S: Stream + Unpin> OffWorker<S, Option<S::Item>> {
 }
 
 impl<S: Send + 'static, T: Send + 'static> OffWorker<S, T> {
-    /// The driven value; `None` while a poll of it runs elsewhere.
+    /// The driven value; `None` while a poll of it runs on another thread.
     pub(crate) fn get_mut(&mut self) -> Option<&mut S> {
         if let PollPlace::Queued(queued) = &self.place
             && let Some(driven) = queued.leave()
@@ -145,7 +147,7 @@ impl<S: Send + 'static, T: Send + 'static> OffWorker<S, T> {
         }
     }
 
-    /// Waits until no poll runs elsewhere, and drops its result.
+    /// Waits until no poll runs on another thread, and drops its result.
     pub(crate) async fn returned(&mut self) {
         if let PollPlace::Queued(queued) = &mut self.place {
             self.place = begun(queued.begun.join_next().await);
@@ -179,7 +181,7 @@ impl<S: Send + 'static, T: Send + 'static> OffWorker<S, T> {
                         self.place = PollPlace::Worker(driven);
                         return Poll::Ready(item);
                     }
-                    // polled again here: another task may drive it by now
+                    // polled again here: the waker of that poll may be outdated
                     Some((driven, Poll::Pending)) => PollPlace::Worker(driven),
                     None => PollPlace::Lost,
                 },
@@ -193,7 +195,7 @@ impl<S: Send + 'static, T: Send + 'static> OffWorker<S, T> {
 // === impl Journey ===
 
 impl<S: Send + 'static, T: Send + 'static> Journey<S, T> {
-    /// Polls elsewhere, once the owner has a turn.
+    /// Polls on another thread, once the owner has a turn.
     fn begin(self, driven: S, owner: MessageOwner) -> PollPlace<S, T> {
         match TURNS.try_take(&owner) {
             Some(turn) => PollPlace::Away(self.go(driven, turn)),
@@ -213,8 +215,8 @@ impl<S: Send + 'static, T: Send + 'static> Journey<S, T> {
         QueuedPoll { driven, begun }
     }
 
-    /// Polls on a blocking thread. If the result is no longer wanted, the poll still runs to its end in its turn, and
-    /// then drops what it polled.
+    /// Polls on a blocking thread. If the result is no longer wanted, the poll still runs to its end in its turn, then
+    /// drops what it polled.
     fn go(self, mut driven: S, turn: FairTurn<MessageOwner>) -> PollAway<S, T> {
         let Self { poll, waker, fields } = self;
         spawn_blocking(move || {
@@ -233,7 +235,7 @@ impl<S: Send + 'static, T: Send + 'static> Journey<S, T> {
 // === impl QueuedPoll ===
 
 impl<S, T> QueuedPoll<S, T> {
-    /// Takes it out of the queue; `None` if it is away already.
+    /// Takes the value out of the queue; `None` if its poll runs already.
     fn leave(&self) -> Option<S> {
         self.driven.lock().take()
     }
@@ -241,17 +243,17 @@ impl<S, T> QueuedPoll<S, T> {
 
 impl<S, T> Drop for QueuedPoll<S, T> {
     fn drop(&mut self) {
-        // at once, and not when the task ends
+        // at once, not when the task ends
         drop(self.leave());
     }
 }
 
-/// The place of a poll whose turn has come.
+/// The state of a poll after its turn has come.
 fn begun<S, T>(joined: Option<Result<Option<PollAway<S, T>>, JoinError>>) -> PollPlace<S, T> {
     joined.and_then(Result::ok).flatten().map_or(PollPlace::Lost, PollPlace::Away)
 }
 
-/// The result of a poll elsewhere; `None` if the runtime is shutting down.
+/// The result of a poll on another thread; `None` if the runtime is shutting down.
 fn returned<R>(joined: Result<R, JoinError>) -> Option<R> {
     match joined.map_err(JoinError::try_into_panic) {
         Ok(polled) => Some(polled),
@@ -309,7 +311,7 @@ mod tests {
         MessageOwner::User(UserId::new("ann"))
     }
 
-    /// The name of the thread on which a large text is looked through.
+    /// The thread on which a text of this size is handled.
     async fn looks(bytes: usize) -> thread::ThreadId {
         off_worker(bytes).await;
         debug_assert_off_worker(bytes);
@@ -332,7 +334,7 @@ mod tests {
             "done"
         };
         assert_eq!(OffWorker::future(ann(), Box::pin(work)).await, "done");
-        // without a driver it goes on where it is
+        // without a driver, it stays on this thread
         assert_eq!(looks(SIZE).await, here);
     }
 
@@ -349,7 +351,7 @@ mod tests {
         });
         let work = async move {
             off_worker(SIZE).await;
-            // ends only if others run meanwhile
+            // ends only if other tasks run in the meantime
             let before = beats.load(Ordering::Relaxed);
             while beats.load(Ordering::Relaxed) < before + 1_000 {
                 thread::yield_now();
@@ -395,7 +397,7 @@ mod tests {
         drop(driven);
         assert!(!is_dropped.load(Ordering::Acquire));
         goes_on.store(true, Ordering::Release);
-        // the next one of the owner has its turn after that
+        // the owner's next message has its turn after that
         let next = async move {
             off_worker(SIZE).await;
             while !is_dropped.load(Ordering::Acquire) {
@@ -420,7 +422,7 @@ mod tests {
             assert!((&mut first).now_or_never().is_none());
             yield_now().await;
         }
-        // its reader has had enough for now, as a client that reads nothing
+        // polled once, as by a client that stops reading
         let mut unread = OffWorker::stream(ann(), Box::pin(stream::once(looks(SIZE))));
         assert!(unread.next().now_or_never().is_none());
         goes_on.store(true, Ordering::Release);

@@ -7,11 +7,11 @@ use tokio::sync::watch;
 pub enum Level {
     /// For the server's developers.
     Debug,
-    /// Normal operation.
+    /// Normal operation, such as progress.
     Info,
-    /// A noteworthy event.
+    /// A normal but significant event, such as a changed configuration.
     Notice,
-    /// A possible problem.
+    /// A possible problem, such as use of a deprecated feature.
     Warning,
     Error,
     /// A part of the server failed.
@@ -27,7 +27,7 @@ pub enum Level {
 pub enum LogLevel {
     /// The level of one request; `None` if it wants no log messages (2026-07-28, logging).
     Request(Option<Level>),
-    /// The present level of a session; `None` if it has set none.
+    /// The current level of a session; `None` if it has set none.
     Session(watch::Receiver<Option<Level>>),
 }
 
@@ -67,7 +67,7 @@ impl Level {
 // === impl LogLevel ===
 
 impl LogLevel {
-    /// The level at present.
+    /// The current level.
     pub fn get(&self) -> Option<Level> {
         match self {
             Self::Request(level) => *level,
@@ -75,7 +75,7 @@ impl LogLevel {
         }
     }
 
-    /// Waits until it is set again, which never happens for a single request. Cancel safe.
+    /// Waits until the session sets it again; forever for a single request. Cancel safe.
     pub(crate) async fn changed(&mut self) {
         if let Self::Session(level) = self
             && level.changed().await.is_ok()

@@ -1,5 +1,4 @@
-//! Features that each version lacks against the newest, and deprecations of the specification with their dates. Only
-//! data.
+//! Features that each version lacks compared with the newest, and the specification's deprecations with their dates.
 
 use super::{Revision, json::Object};
 
@@ -22,7 +21,6 @@ const DEPRECATED: [Deprecation; 1] = [Deprecation {
     instead: "write logs to standard error, or use OpenTelemetry",
 }];
 
-/// One deprecated server capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Deprecation {
     capability: &'static str,
@@ -48,8 +46,8 @@ impl Revision {
     }
 }
 
-/// Notices for the operator about a server that uses `revision` and declares `capabilities`: the age of the version,
-/// and deprecated features in use, with the dates.
+/// Notices for the operator about a server with this version and these capabilities: how old the version is, and which
+/// deprecated features are in use.
 pub fn notices(revision: Revision, capabilities: &Object<'_>) -> Vec<String> {
     let superseded = revision.successor().map(|successor| {
         let newest = Revision::ALL.into_iter().max().unwrap_or(Revision::NEWEST_LEGACY);

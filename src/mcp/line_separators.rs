@@ -1,17 +1,17 @@
 //! Unicode's line separators in JSON texts: U+2028, U+2029 and U+0085. JSON allows them unescaped in strings, but some
-//! readers of lines and event streams split there. So every text is written with escapes in their place.
+//! readers of lines and event streams split there. So the gateway writes them as escapes.
 
 use bytes::Bytes;
 use memchr::memchr2;
 
-/// The same JSON text without such a character; not copied if it has none.
+/// Escapes these characters; does not copy a text without any.
 pub(super) fn escaped(text: Bytes) -> Bytes {
-    // rules out most texts, faster than searching for such a byte
+    // excludes most texts, faster than a search for such a byte
     if is_ascii(&text) {
         return text;
     }
     let (mut written, mut copied, mut at) = (Vec::new(), 0, 0);
-    // the first bytes of all three in UTF-8
+    // the first UTF-8 bytes of these characters
     while let Some(found) = memchr2(0xc2, 0xe2, &text[at..]) {
         at += found;
         let (length, escape) = match &text[at..] {
@@ -35,11 +35,11 @@ pub(super) fn escaped(text: Bytes) -> Bytes {
     written.into()
 }
 
-/// The same as the method of this name, which looks at up to 31 bytes one by one: the length of many messages.
+/// Like the standard method of this name, which checks up to 31 bytes one by one: many messages are that short.
 fn is_ascii(text: &[u8]) -> bool {
     let (words, rest) = text.as_chunks::<8>();
     let seen = words.iter().fold(0, |seen, word| seen | u64::from_ne_bytes(*word));
-    // the last eight bytes once more
+    // the last eight bytes, some of them again
     let last = match text.last_chunk() {
         Some(last) => u64::from_ne_bytes(*last),
         None => rest.iter().fold(0, |seen, byte| seen | u64::from(*byte)),

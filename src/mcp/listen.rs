@@ -1,8 +1,8 @@
 //! Filter of `subscriptions/listen` and of its acknowledgement (2026-07-28, subscriptions; tasks extension, *Task
 //! Status Notifications*). Only data.
 //!
-//! A listen without parameters gets all notifications and no acknowledgement, like the stream of a session. One with a
-//! filter begins with its acknowledgement.
+//! A listen without parameters gets all notifications and no acknowledgement, like the stream of a session. A listen
+//! with a filter begins with its acknowledgement.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,29 +15,29 @@ use super::{
     uri::covers,
 };
 
-/// The member of the filter with the methods, used only inside the gateway.
+/// Member of the filter with methods, used only inside the gateway.
 const METHODS: &str = "methods";
 
-/// The member of the filter with the members that MCP does not define, used only inside the gateway.
+/// Member of the filter that contains members unknown to MCP, used only inside the gateway.
 const OTHERS: &str = "others";
 
-/// The bounds of one listen: the members that MCP does not define, and the bytes of them all.
+/// Maximum number of members of a client's filter that MCP does not define, and of their bytes in total.
 const MAX_OTHERS: (usize, usize) = (16, 8 * 1024);
-/// The same for resources, and the bytes of each URI.
+/// Maximum number of resources in a client's filter, and of bytes in each URI.
 const MAX_RESOURCES: (usize, usize) = (1_000, 8 * 1024);
-/// The same for tasks and their ids.
+/// Maximum number of tasks in a client's filter, and of bytes in each id.
 const MAX_TASKS: (usize, usize) = (1_000, 1024);
 
-/// A filter, as chosen by a client or as acknowledged.
+/// A filter as chosen by a client, or as acknowledged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// The lists, by their members of the filter.
+    /// Lists, by their members of the filter.
     pub lists: BTreeSet<&'static str>,
-    /// The URIs of resources.
+    /// URIs of resources.
     pub resources: BTreeSet<String>,
-    /// The ids of tasks.
+    /// Ids of tasks.
     pub tasks: BTreeSet<String>,
-    /// Members that MCP does not define, such as those added by extensions.
+    /// Members that MCP does not define, such as members of extensions.
     pub others: BTreeMap<String, Value>,
 }
 
@@ -93,7 +93,7 @@ impl Filter {
         Ok(Self { lists, resources, tasks, others })
     }
 
-    /// The filter in these parameters, without malformed parts.
+    /// Reads the filter in these parameters; malformed parts are left out.
     pub fn of(params: &Payload) -> Self {
         let params: Value = params.view().unwrap_or_default();
         let filter = &params["notifications"];
@@ -109,7 +109,7 @@ impl Filter {
         }
     }
 
-    /// The part of this filter that is in `chosen`.
+    /// The part of this filter that is also in `chosen`.
     #[must_use]
     pub fn within(&self, chosen: &Self) -> Self {
         Self {
@@ -123,7 +123,7 @@ impl Filter {
         }
     }
 
-    /// Adds what another filter has.
+    /// Adds everything in another filter.
     pub fn add(&mut self, other: Self) {
         self.lists.extend(other.lists);
         self.resources.extend(other.resources);
@@ -131,7 +131,7 @@ impl Filter {
         self.others.extend(other.others);
     }
 
-    /// Parameters with this filter, without the kinds it leaves empty.
+    /// Parameters with this filter, without empty members.
     pub fn params(&self) -> Payload {
         let mut filter = self.defined();
         if !self.others.is_empty() {
@@ -140,7 +140,7 @@ impl Filter {
         Payload::of(Revision::V2026_07_28, &json!({ "notifications": filter }))
     }
 
-    /// The same for a client.
+    /// The same in the form for clients.
     pub fn params_for_client(&self) -> Payload {
         let mut filter = self.defined();
         filter.extend(self.others.clone());
@@ -163,7 +163,7 @@ impl Filter {
         Event::Notified(Notification { method: Method::SubscriptionsAcknowledged, params: self.params() })
     }
 
-    /// True if the filter includes a notification. An update may be for a sub-resource.
+    /// True if the filter includes a notification. An update may be about a sub-resource.
     pub fn tells(&self, method: &Method, params: &Payload) -> bool {
         match method {
             Method::ResourceUpdated => {
@@ -183,34 +183,34 @@ fn is_defined(member: &str) -> bool {
         || [RESOURCE_SUBSCRIPTIONS, TASK_IDS].contains(&member)
 }
 
-/// A listen of one client for members of the filter that MCP does not define. It is a request of its own and is never
-/// shared, because the gateway cannot know which client its notifications concern.
+/// Request for a listen of one client, for members of the filter that MCP does not define. It is never shared, because
+/// the gateway cannot know which client its notifications concern.
 pub fn for_others(others: &BTreeMap<String, Value>) -> (Method, Payload) {
     let params = Payload::of(Revision::V2026_07_28, &json!({ "notifications": others }));
     (Method::Other(Method::Listen.as_str().into()), params)
 }
 
-/// The members that MCP does not define in a server's acknowledgement of such a listen.
+/// The members unknown to MCP in a server's acknowledgement of such a listen.
 pub fn others_in(params: &Payload) -> Filter {
     let params: Value = params.view().unwrap_or_default();
     let all = params["notifications"].as_object().cloned().unwrap_or_default();
     Filter { others: all.into_iter().filter(|(member, _)| !is_defined(member)).collect(), ..Filter::default() }
 }
 
-/// The tasks in the filter of a listen or of its acknowledgement; none if it is malformed.
+/// Ids of tasks in the filter of a listen or of its acknowledgement; none if it is malformed.
 pub fn task_ids(params: &Payload) -> Vec<String> {
     let params: Value = params.view().unwrap_or_default();
     strings(&params["notifications"][TASK_IDS])
 }
 
-/// The resources in the filter of a listen or of its acknowledgement; none if it is malformed.
+/// URIs of resources in the filter of a listen or of its acknowledgement; none if it is malformed.
 pub fn resources(params: &Payload) -> Vec<String> {
     let params: Value = params.view().unwrap_or_default();
     strings(&params["notifications"][RESOURCE_SUBSCRIPTIONS])
 }
 
-/// Parameters of a listen inside the gateway that holds subscriptions: it gets only its acknowledgement, and ends with
-/// an error if the server rejects `subscriptions/listen`. Updates come on the same client's listens for all
+/// Parameters of a listen inside the gateway that keeps subscriptions open. It only yields the acknowledgement, and
+/// ends with an error if the server rejects `subscriptions/listen`. Updates arrive on the same client's listen for all
 /// notifications.
 pub fn for_resources(uris: &[&str]) -> Payload {
     let methods = [Method::SubscriptionsAcknowledged.as_str()];
@@ -224,7 +224,7 @@ pub fn for_methods(methods: &[Method]) -> Payload {
     Payload::of(Revision::V2026_07_28, &json!({ "notifications": { METHODS: names } }))
 }
 
-/// The methods of a listen; none if it gets all.
+/// The methods of a listen; none if it gets all notifications.
 pub fn methods(params: &Payload) -> Vec<Method> {
     let params: Value = params.view().unwrap_or_default();
     strings(&params["notifications"][METHODS]).iter().map(|name| Method::parse(name)).collect()
@@ -235,8 +235,8 @@ pub fn strings(array: &Value) -> Vec<String> {
     array.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// The parameters of a listen for these tasks, and for everything that needs no filter; absent without tasks. A server
-/// with tasks begins its reply with the acknowledgement of [`honouring`].
+/// Parameters of a listen for these tasks, and for everything that needs no filter; no parameters without tasks. A
+/// server with tasks begins its reply with the acknowledgement of [`honouring`].
 pub fn for_tasks<'a>(ids: impl IntoIterator<Item = &'a String>) -> Payload {
     let ids: Vec<&String> = ids.into_iter().collect();
     if ids.is_empty() {
@@ -245,14 +245,14 @@ pub fn for_tasks<'a>(ids: impl IntoIterator<Item = &'a String>) -> Payload {
     Payload::of(Revision::V2026_07_28, &json!({ "notifications": { TASK_IDS: ids } }))
 }
 
-/// The acknowledgement of these tasks.
+/// An acknowledgement for these tasks.
 pub fn honouring<'a>(ids: impl IntoIterator<Item = &'a str>) -> Event {
     let ids: Vec<&str> = ids.into_iter().collect();
     let params = Payload::of(Revision::V2026_07_28, &json!({ "notifications": { TASK_IDS: ids } }));
     Event::Notified(Notification { method: Method::SubscriptionsAcknowledged, params })
 }
 
-/// The acknowledgement of these resources and tasks, in this order.
+/// An acknowledgement for these resources and tasks, in this order.
 pub fn acknowledging<'a>(resources: impl Iterator<Item = &'a str>, tasks: impl Iterator<Item = &'a str>) -> Event {
     let (resources, tasks): (Vec<&str>, Vec<&str>) = (resources.collect(), tasks.collect());
     let filter = json!({ "notifications": { RESOURCE_SUBSCRIPTIONS: resources, TASK_IDS: tasks } });

@@ -1,18 +1,18 @@
-//! Halves of surrogate pairs in JSON texts, left over where a program cuts a text in the middle of an emoji. JSON's
-//! grammar allows their escapes, but many parsers refuse the whole text because of one.
+//! Halves of surrogate pairs in JSON texts, left when a program cuts a text in the middle of an emoji. JSON's grammar
+//! allows their escapes, but many parsers refuse the whole text because of one.
 
 use std::borrow::Cow;
 
 use memchr::memchr;
 
-/// The escape of U+FFFD, which is as long as that of a half.
+/// The escape for U+FFFD, as long as the escape for a half.
 const REPLACEMENT: &[u8] = br"\ufffd";
 
-/// The same JSON text with U+FFFD in place of each half without its other half; not copied if it has none.
+/// Replaces each half without its other half by U+FFFD; does not copy a text without any.
 pub(super) fn replaced(text: &[u8]) -> Cow<'_, [u8]> {
     let mut written = Cow::Borrowed(text);
     let mut at = 0;
-    // every escape, because `\\ud83d`, a backslash before letters, is not a surrogate
+    // every escape, because `\\ud83d`, an escaped backslash before letters, is no surrogate
     while let Some(found) = memchr(b'\\', &text[at..]) {
         at += found;
         match unit(&text[at..]) {
@@ -28,7 +28,7 @@ pub(super) fn replaced(text: &[u8]) -> Cow<'_, [u8]> {
     written
 }
 
-/// The UTF-16 code unit of the escape at the beginning of a text.
+/// The UTF-16 code unit that the text begins with as an escape, if it does.
 fn unit(text: &[u8]) -> Option<u16> {
     let digits = text.strip_prefix(b"\\u")?.get(..4)?;
     u16::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()

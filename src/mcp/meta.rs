@@ -1,4 +1,4 @@
-//! The `_meta` member and its keys that belong to the protocol.
+//! The member `_meta`, and its keys that the protocol defines.
 
 use bytes::Bytes;
 
@@ -8,7 +8,7 @@ use super::{
     json::{self, At, draft::Draft, quote},
 };
 
-/// The server's name, in a result of 2026-07-28.
+/// The server's `Implementation`, in a result of 2026-07-28.
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// The version of a request of 2026-07-28.
 pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -16,7 +16,7 @@ pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 /// The client's capabilities for this request of 2026-07-28.
 pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-/// The minimum level of log messages for this request of 2026-07-28; none if it is absent.
+/// The minimum level of log messages for a request of 2026-07-28; if absent, it wants none.
 pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// The subscription that a notification of 2026-07-28 belongs to.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
@@ -30,7 +30,7 @@ pub const CORE_TASKS: &str = "tasks";
 const SUBSCRIPTION: &[At] = &[At::Key(META), At::Key(SUBSCRIPTION_ID)];
 const PROGRESS_TOKEN: &[At] = &[At::Key(META), At::Key("progressToken")];
 
-/// The JSON text of a request's progress token, if there is one. A token is a string or an integer (all versions,
+/// The progress token of a request as JSON text, if it has one. A token is a string or an integer (all versions,
 /// progress).
 pub fn progress_token(params: &Payload) -> Option<Bytes> {
     let token = params.meta_member("progressToken")?;
@@ -43,19 +43,18 @@ pub fn log_level(params: &Payload) -> Option<Level> {
     Level::parse(&json::unquoted(params.meta_member(LOG_LEVEL)?)?)
 }
 
-/// True if `_meta` is the envelope of a request of 2026-07-28: a version is enough to make a request one without a
-/// session.
+/// True if `_meta` is the envelope of a request of 2026-07-28: a version is enough to mark a request without a session.
 pub fn has_envelope(params: &IndexedJson) -> bool {
     params.meta_member(PROTOCOL_VERSION).is_some()
 }
 
-/// The same parameters with their progress token, if there is one, replaced by the JSON text `token`.
+/// Replaces the progress token, if there is one, by the JSON text `token`.
 #[must_use]
 pub fn with_progress_token(params: &Payload, token: &str) -> Payload {
     params.rewrite(&[PROGRESS_TOKEN], |_| Some(token.to_owned()))
 }
 
-/// The same request with this minimum level of log messages (2026-07-28, logging).
+/// Adds the minimum level of log messages to a request (2026-07-28, logging).
 #[must_use]
 pub fn with_log_level(params: &Payload, level: Level) -> Payload {
     let text = String::from_utf8_lossy(params.json());
@@ -66,8 +65,8 @@ pub fn with_log_level(params: &Payload, level: Level) -> Payload {
     params.rewritten(request.text().into())
 }
 
-/// The same message for the client of the request with this id, as JSON text: a subscription in it becomes this
-/// request, since the server knows it by another id.
+/// Adapts a message for the client whose listen has the id `id`, as JSON text: the server knows the subscription by
+/// another id.
 #[must_use]
 pub fn of_subscriber(payload: Payload, id: &str) -> Payload {
     if payload.meta_member(SUBSCRIPTION_ID).is_none() {

@@ -1,5 +1,5 @@
-//! The methods of every version. One row each holds all the gateway needs to know of a method; code that depends on a
-//! method asks its row. The shapes of parameters and results are in `shapes`.
+//! The methods of every version. Each has one row with everything the gateway needs to know about it; code that depends
+//! on a method looks at its row. The shapes of parameters and results are in `shapes`.
 
 pub(super) mod controls;
 mod lists;

@@ -1,5 +1,5 @@
 //! Tool parameters that a client mirrors in headers, `x-mcp-header` (2026-07-28, transports, *Custom Headers from Tool
-//! Parameters*): finds them, mirrors those of a call, and checks that mirrored values match the call.
+//! Parameters*): finds them, writes the headers of a call, and checks that received headers match the call.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -12,15 +12,15 @@ use serde_json::Value;
 use super::{ErrorObject, json};
 
 const KEYWORD: &str = "x-mcp-header";
-/// The deepest parameter to look at.
+/// Maximum depth of a mirrored parameter in the arguments, in steps.
 const DEEPEST: usize = 32;
 /// Maximum number of mirrored parameters of one tool: with more, many servers and proxies would refuse the request.
 pub(crate) const MAX_PARAMS: usize = 64;
 /// Maximum length of the name of a header after `Mcp-Param-`, in bytes.
 pub(crate) const MAX_NAME: usize = 128;
 
-/// Mirrored values, by the name of the header after `Mcp-Param-` in lower case, before the encoding for the header;
-/// `None` for an unreadable one.
+/// Mirrored values by header name (the part after `Mcp-Param-`, in lower case), before they are encoded for the header;
+/// `None` for an unreadable value.
 pub type Mirror = BTreeMap<String, Option<String>>;
 
 /// The mirrored parameters of one tool, 64 at most.
@@ -29,13 +29,13 @@ pub struct Mirrored(Vec<MirroredParam>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct MirroredParam {
-    /// The name of the header after `Mcp-Param-`, in lower case.
+    /// The part of the header's name after `Mcp-Param-`, in lower case.
     header: String,
     path: Arc<NamePath>,
 }
 
-/// The last step of a path into the arguments. The steps before are shared with other parameters: a hostile tool has long
-/// names above many of them.
+/// The last step of a path into the arguments. The steps before are shared with other parameters, because a hostile
+/// tool has long names above many of them.
 #[derive(Debug, PartialEq, Eq)]
 struct NamePath {
     above: Option<Arc<Self>>,
@@ -43,8 +43,8 @@ struct NamePath {
 }
 
 impl Mirrored {
-    /// The mirrored parameters of a tool in `tools/list`; `None` if there are none, or if their annotations are
-    /// invalid, so that no client calls it.
+    /// The mirrored parameters of a tool in `tools/list`. `None` if it has none, or if its annotations are invalid:
+    /// then no client calls the tool.
     pub fn of_tool(tool: &[u8]) -> Option<Self> {
         // a single search rules out most tools
         if !json::may_hold(tool, &Finder::new(KEYWORD)) {
@@ -89,14 +89,14 @@ impl Mirrored {
     }
 }
 
-/// A step of the path to the current schema; its shared form is made when a parameter below it is mirrored.
+/// A step of the path to the current schema. Its shared form is created once a parameter below it is mirrored.
 struct OpenName<'a> {
     key: &'a str,
     shared: Option<Arc<NamePath>>,
 }
 
-/// Finds the annotated properties below `schema` at `path`; `None` if one is not a name at a string, integer or boolean, or
-/// if they are too many, too deep or their names too long.
+/// Finds the annotated properties below `schema` at `path`. Returns `None` if an annotation is not a header name or not
+/// on a string, integer or boolean, or if there are too many, or they are too deep, or a name is too long.
 fn find<'a>(schema: &'a Value, path: &mut Vec<OpenName<'a>>, found: &mut Vec<MirroredParam>) -> Option<()> {
     if path.len() > DEEPEST {
         return None;
@@ -117,7 +117,7 @@ fn find<'a>(schema: &'a Value, path: &mut Vec<OpenName<'a>>, found: &mut Vec<Mir
     Some(())
 }
 
-/// The last step of a path; `None` if it is empty.
+/// The last step of a path, linked to the steps before; `None` if the path is empty.
 fn shared(path: &mut [OpenName<'_>]) -> Option<Arc<NamePath>> {
     path.iter_mut().fold(None, |above, step| {
         let made = || Arc::new(NamePath { above, key: step.key.to_owned() });
@@ -128,7 +128,7 @@ fn shared(path: &mut [OpenName<'_>]) -> Option<Arc<NamePath>> {
 // === impl NamePath ===
 
 impl NamePath {
-    /// The value at this step, if any.
+    /// The value at the end of this path; `None` if it is absent or `null`.
     fn value_in<'a>(&self, arguments: &'a Value) -> Option<&'a Value> {
         self.at(arguments).filter(|value| !value.is_null())
     }
@@ -139,13 +139,13 @@ impl NamePath {
     }
 }
 
-/// The text of this value in a header; `None` for a value of another type.
+/// The text for this value in a header; `None` if it is not a string, number or boolean.
 fn stated(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Bool(truth) => Some(truth.to_string()),
         Value::Number(number) => match number.as_f64() {
-            // an integer that was written as `42.0` or `1e3`
+            // an integer written as `42.0` or `1e3`
             Some(float) if number.is_f64() && float.fract() == 0.0 => Some(format!("{float:.0}")),
             _ => Some(number.to_string()),
         },
@@ -153,7 +153,7 @@ fn stated(value: &Value) -> Option<String> {
     }
 }
 
-/// True if a header has this value; numbers are compared as numbers.
+/// True if the header states this value; numbers are compared as numbers.
 fn says(stated: &str, value: &Value) -> bool {
     match value {
         Value::String(text) => text == stated,

@@ -1,30 +1,30 @@
-//! Progress that only increases throughout one call of a client, even if the gateway makes several calls of it or waits
+//! Progress that only increases during one call of a client, even if the gateway makes several calls for it or waits
 //! before it (all versions, *Progress*: the value increases with each notification).
 
 use serde::Deserialize;
 
 use super::{Method, Notification, Payload, Revision, json};
 
-/// Progress that a wait adds: small, since the server's next value may be higher.
+/// The amount that a wait adds. It is small, so that the server's next value is probably higher.
 const LITTLE: f64 = 0.001;
 
-/// The progress of one call of a client.
+/// The progress sent for one call of a client.
 #[derive(Debug)]
 pub(crate) struct MonotonicProgress {
-    /// The last value that the client got.
+    /// The last value sent to the client; `None` before the first.
     last: Option<f64>,
-    /// The last value of a server.
+    /// The last value received from a server.
     base: f64,
     current: CallProgress,
 }
 
-/// Progress of the running call.
+/// The progress of the current call to a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum CallProgress {
-    /// It passes as it is.
+    /// The first call: progress passes unchanged.
     First,
     Silent,
-    /// Increased by this amount.
+    /// A later call: progress is raised by this amount.
     Shifted(f64),
 }
 
@@ -42,12 +42,12 @@ impl MonotonicProgress {
         Self { last: None, base: 0.0, current: CallProgress::First }
     }
 
-    /// Starts the next call.
+    /// Starts the next call to a server.
     pub(crate) fn next_call(&mut self) {
         self.current = CallProgress::Silent;
     }
 
-    /// Notes a notification of the first call, which passes unchanged.
+    /// Records a notification of the first call, which passes unchanged.
     pub(crate) fn see(&mut self, told: &Notification) {
         if told.method == Method::Progress
             && let Some(ProgressView { progress, .. }) = told.params.view()
@@ -56,8 +56,8 @@ impl MonotonicProgress {
         }
     }
 
-    /// The notification for the client; `None` if the value would not increase. Progress of the first call passes
-    /// unchanged, as does that of a later call that continues above the last value.
+    /// The notification for the client; `None` if its value would not increase. Progress of the first call passes
+    /// unchanged, and so does progress of a later call that continues above the last value.
     pub(crate) fn pass(&mut self, told: Notification) -> Option<Notification> {
         if told.method != Method::Progress {
             return Some(told);
@@ -85,7 +85,8 @@ impl MonotonicProgress {
         Some(Notification { params, ..told })
     }
 
-    /// Progress that reports a wait, under the JSON text of the client's token; `None` if no higher number exists.
+    /// A progress notification that reports a wait, for the client's token (JSON text); `None` if no higher number
+    /// exists.
     pub(crate) fn waiting(&mut self, token: &str, message: &str) -> Option<Notification> {
         let value = self.last.map_or(0.0, |last| last + LITTLE);
         if self.last.is_some_and(|last| value <= last) {
@@ -109,9 +110,9 @@ impl MonotonicProgress {
     }
 }
 
-/// The JSON text of a number: whole numbers without a fraction.
+/// The JSON text of a number; whole numbers have no fraction.
 fn number(value: f64) -> String {
-    // no larger number has a fraction
+    // from 2^53 on, a float has no fraction
     const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
     if value.fract() == 0.0 && value.abs() <= MAX_EXACT {
         format!("{value:.0}")

@@ -1,39 +1,39 @@
-//! Events in one part of the gateway that other parts act on.
+//! Events in one part of the gateway that other parts react to.
 //!
-//! The parts get an observer when they are built, and the application acts on the events, so the parts do not know each
-//! other.
+//! Each part gets an observer when it is created, and the application handles the events. So the parts need not know
+//! each other.
 
 use std::{fmt, sync::Arc};
 
 use super::Payload;
 use crate::model::{BackendId, KnownEra, Requester, SessionId};
 
-/// An event around a server that others act on.
+/// An event about a server that other parts react to.
 #[derive(Debug, Clone, Copy)]
 pub enum LifecycleEvent<'a> {
-    /// A backend lost its side of a client session that ends with it ([`crate::model::OnLoss::End`]).
+    /// A backend lost its part of a client session that ends with it ([`crate::model::OnLoss::End`]).
     SessionLost(&'a SessionId),
-    /// The era of a server was detected.
+    /// The gateway found out which era a server speaks.
     EraDetected(&'a KnownEra),
-    /// A backend that ran at another replica starts at this one.
+    /// A backend that ran at another replica is starting here.
     ServerMovedHere(&'a BackendId),
-    /// A backend described itself, by its answer to `server/discover`.
+    /// A backend described itself in its answer to `server/discover`.
     ServerDescribed(&'a BackendId, &'a Payload),
 }
 
-/// The observer of the events around servers. Cheap to clone.
+/// Receives the events about servers. Cheap to clone.
 #[derive(Clone)]
 pub struct Observer(Arc<dyn Fn(LifecycleEvent<'_>) + Send + Sync>);
 
-/// The observer of requesters, called when a client session, or a listen without one, has ended and nothing must be
-/// held for it. Cheap to clone.
+/// Receives the end of requesters: a client session, or a listen outside of sessions, has ended, and nothing must be
+/// kept for it. Cheap to clone.
 #[derive(Clone)]
 pub struct RequesterObserver(Arc<dyn Fn(&Requester) + Send + Sync>);
 
 // === impl Observer ===
 
 impl Observer {
-    /// Creates an observer that runs at once, in the caller: it must not block.
+    /// Creates an observer. `act` runs in the thread that reports the event, so it must not block.
     pub fn new(act: impl Fn(LifecycleEvent<'_>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(act))
     }
@@ -57,7 +57,7 @@ impl fmt::Debug for Observer {
 // === impl RequesterObserver ===
 
 impl RequesterObserver {
-    /// Creates an observer that runs at once, in the caller: it must not block.
+    /// Creates an observer. `act` runs in the thread that reports the end, so it must not block.
     pub fn new(act: impl Fn(&Requester) + Send + Sync + 'static) -> Self {
         Self(Arc::new(act))
     }

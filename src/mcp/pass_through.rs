@@ -1,4 +1,4 @@
-//! A reply that passes through unchanged, until a [`Takeover`] takes it over.
+//! A reply that passes unchanged until a [`Takeover`] replaces the rest of it.
 
 use std::{
     mem,
@@ -10,22 +10,22 @@ use futures_util::Stream;
 
 use super::{ErrorObject, Event, Reply};
 
-/// Detects the event where it takes a reply over.
+/// Watches a reply, and replaces the rest of it from some event on.
 pub(crate) trait Takeover: Send + Unpin + 'static {
-    /// Checks an event before it passes. Returns true to take over at this one.
+    /// Checks an event before it passes. Returns true to take over with this event.
     fn takes_over_at(&mut self, event: &Event) -> bool;
 
-    /// The rest of the reply, from that event on.
+    /// The reply that follows instead of `event` and `rest`.
     fn take_over(self, event: Event, rest: Reply) -> Reply;
 }
 
-/// A reply that passes through up to such an event.
+/// A reply that passes until its takeover.
 struct PassThrough<T> {
     reply: Reply,
     turn: Option<T>,
 }
 
-/// Passes a reply through up to the event that `turn` detects, then hands over.
+/// Passes a reply on until `turn` takes over.
 pub(crate) fn until<T: Takeover>(reply: Reply, turn: T) -> Reply {
     Reply::new(PassThrough { reply, turn: Some(turn) })
 }
@@ -40,7 +40,7 @@ impl<T: Takeover> Stream for PassThrough<T> {
                 return Poll::Ready(Some(event));
             }
             let Some(turn) = self.turn.take() else { return Poll::Ready(Some(event)) };
-            // an unread placeholder
+            // a placeholder that is never read
             let rest = mem::replace(&mut self.reply, Reply::failed(ErrorObject::internal("the call is over")));
             self.reply = turn.take_over(event, rest);
         }

@@ -17,33 +17,34 @@ use super::{
 };
 use crate::support::off_worker::debug_assert_off_worker;
 
-/// The `params` or `result` of one message. It is read by view and edited by key, never decoded and written again.
+/// The `params` or `result` of one message. It is read through views and edited member by member, but never decoded and
+/// encoded again as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payload {
-    /// The version that it was written in.
+    /// The version that it is written in.
     pub revision: Revision,
     origin: Option<ServerOrigin>,
-    /// The `Implementation` of the server that wrote it.
+    /// The `Implementation` of the server that wrote it, as JSON text; `None` if unknown.
     server: Option<Arc<str>>,
-    /// The form of the output schema at the client.
+    /// The form of the tool's output schema as the client sees it.
     schema: OutputSchema,
     json: IndexedJson,
 }
 
-/// Form of a tool's output schema at the client.
+/// The form of a tool's output schema as the client sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OutputSchema {
     /// As the server wrote it, or not at all.
     #[default]
     AsWritten,
-    /// As the member `result` of an object, since its root is not an object: see
+    /// As the member `result` of an object, because its root is not an object: see
     /// [`wrapped_tools`](super::translate::wrapped_tools).
     Wrapped,
 }
 
 impl Payload {
-    /// Creates a payload from the wire; `json` must be one JSON value, as the envelope's parser has ensured, or empty
-    /// if the member was absent.
+    /// Creates a payload from received text. `json` must be one JSON value, which the parser of the message has
+    /// checked, or empty if the member was absent.
     pub fn new(revision: Revision, json: Bytes) -> Self {
         Self::of_params(revision, json.into())
     }
@@ -53,15 +54,15 @@ impl Payload {
         Self { revision, origin: None, server: None, schema: OutputSchema::AsWritten, json: params }
     }
 
-    /// The same payload, marked as written by this server: if it cannot be carried to a client, the report names the
-    /// server.
+    /// The same payload, marked as written by this server. If a client's version cannot express it, the report names
+    /// the server.
     #[must_use]
     pub fn written_by(self, origin: &ServerOrigin) -> Self {
         Self { origin: Some(origin.clone()), ..self }
     }
 
-    /// The same payload, marked with the `Implementation` of its server, as JSON text: for a client of 2026-07-28, a
-    /// result gets that name unless it already has one. Edits keep the mark.
+    /// The same payload, marked with the `Implementation` of its server, as JSON text. A result for a client of
+    /// 2026-07-28 names that server unless it already names one. Edits keep the mark.
     #[must_use]
     pub fn of_server(self, implementation: Arc<str>) -> Self {
         Self { server: Some(implementation), ..self }
@@ -75,7 +76,7 @@ impl Payload {
         Self { schema: OutputSchema::Wrapped, ..self }
     }
 
-    /// The form of the output schema for the result.
+    /// The form of the tool's output schema as the client sees it.
     pub const fn schema(&self) -> OutputSchema {
         self.schema
     }
@@ -85,7 +86,7 @@ impl Payload {
         self.origin.as_ref()
     }
 
-    /// The `Implementation` of the server that wrote it, if it is marked.
+    /// The `Implementation` of the server that wrote it, as JSON text; `None` if the payload is not marked.
     pub fn server(&self) -> Option<&str> {
         self.server.as_deref()
     }
@@ -100,11 +101,11 @@ impl Payload {
         Self::new_static(revision, "{}")
     }
 
-    /// Writes a value of the gateway.
+    /// Serializes a value of the gateway.
     ///
     /// # Panics
     ///
-    /// If a map of `value` has keys that are not texts.
+    /// If `value` contains a map whose keys are not strings.
     #[expect(clippy::expect_used, reason = "nothing else fails when a value becomes a text in memory")]
     pub fn of<T: Serialize>(revision: Revision, value: &T) -> Self {
         Self::new(revision, serde_json::to_vec(value).expect("its maps have texts as keys").into())
@@ -114,8 +115,8 @@ impl Payload {
         Self::of_params(revision, IndexedJson::new(ByteString::from_static(json)))
     }
 
-    /// The same payload with U+FFFD in place of halves of surrogate pairs, for texts that many clients read from many
-    /// servers: strict parsers refuse a whole text because of one.
+    /// The same payload with U+FFFD in place of unpaired surrogates. For lists that combine many servers and go to many
+    /// clients: a strict parser refuses the whole text because of a single one.
     #[must_use]
     pub fn with_whole_characters(self) -> Self {
         match lone_surrogates::replaced(self.json()) {
@@ -124,7 +125,7 @@ impl Payload {
         }
     }
 
-    /// The JSON text; empty if absent.
+    /// The JSON text; empty if the payload is absent.
     pub fn json(&self) -> &Bytes {
         &self.json
     }
@@ -134,12 +135,12 @@ impl Payload {
         self.json.into_text()
     }
 
-    /// The JSON text, with the known places of its members.
+    /// The JSON text with the known positions of its members.
     pub const fn indexed(&self) -> &IndexedJson {
         &self.json
     }
 
-    /// The same as the parameters of a message.
+    /// The JSON text with the known positions of its members, as the parameters of a message.
     pub fn into_params(self) -> IndexedJson {
         self.json
     }
@@ -167,8 +168,8 @@ impl Payload {
         self.json.member(key)
     }
 
-    /// The structured content of a tool's result, in any version. Looking for one letter, or for an escape, rules out
-    /// nearly every result without it.
+    /// The structured content of a tool's result, in any version. A quick search for the name, or for an escape that
+    /// could hide it, rules out nearly every result without it.
     pub fn structured_content(&self) -> Option<&str> {
         static NAME: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("structuredContent"));
         let may_be_there = memchr2(b'C', b'\\', &self.json).is_some() && json::may_hold(&self.json, &NAME);
@@ -198,19 +199,19 @@ impl Payload {
         self.rewritten(json::without_member(&self.json, key))
     }
 
-    /// The positions of the values at the end of `path`.
+    /// The positions of all values that `path` leads to.
     pub fn find(&self, path: &[At]) -> Found {
         self.json.find(path)
     }
 
-    /// The same payload with the JSON text `value` in the place of each value that was found in it.
+    /// The same payload with each value in `found` replaced by the JSON text `value`.
     #[must_use]
     pub fn replaced(self, found: &Found, value: &str) -> Self {
         Self { json: self.json.replaced(found, value), ..self }
     }
 
-    /// The same payload with the value at the end of each of `paths` replaced by the result of `change`. One pass over
-    /// the text, for any number of paths.
+    /// The same payload with each value that one of `paths` leads to replaced by the result of `change`. It reads the
+    /// text once, for any number of paths.
     #[must_use]
     pub fn rewrite<F>(&self, paths: &[&[At]], mut change: F) -> Self
     where
@@ -221,14 +222,14 @@ impl Payload {
         self.rewritten(edits.apply(&self.json))
     }
 
-    /// The same payload in another text.
+    /// The same payload with another text.
     pub(super) fn rewritten(&self, json: Bytes) -> Self {
         let Self { revision, origin, server, schema, .. } = self;
         let (origin, server) = (origin.clone(), server.clone());
         Self { revision: *revision, origin, server, schema: *schema, json: json.into() }
     }
 
-    /// The same payload, now in the form of `revision`.
+    /// The same payload, translated to `revision`: `json` is the new text.
     pub(super) fn in_revision(&self, revision: Revision, json: Bytes) -> Self {
         Self { revision, schema: OutputSchema::AsWritten, ..self.rewritten(json) }
     }

@@ -1,4 +1,4 @@
-//! A server request that waits for the client's answer.
+//! A server request that is waiting for the client's answer.
 
 use bytes::Bytes;
 
@@ -8,10 +8,10 @@ use super::{
     meta,
 };
 
-/// Maximum number of attempts of one request whose answers break a bound.
+/// Maximum number of times that one request is sent because its answer breaks a bound.
 const MAX_TRIES: u8 = 3;
 
-/// A request of a server on its way to the client.
+/// A server request on its way to the client.
 #[derive(Debug)]
 pub(crate) struct PendingRequest {
     method: Method,
@@ -25,11 +25,11 @@ pub(crate) struct PendingRequest {
 }
 
 impl PendingRequest {
-    /// The request in the client's version.
+    /// Translates the request to the client's version.
     ///
     /// # Errors
     ///
-    /// The place for its answer and the error for its server, if the client's version has no form for it.
+    /// If the client's version has no form for it: the receiver of its answer, and the error for its server.
     pub(crate) fn new(question: ServerRequest, translator: &ClientTranslator) -> Result<Self, (Answer, ErrorObject)> {
         let ServerRequest { method, params, answer } = question;
         match translator.question(&method, &params) {
@@ -42,12 +42,12 @@ impl PendingRequest {
         &self.method
     }
 
-    /// Its parameters as the client gets them.
+    /// The parameters as the client gets them.
     pub(crate) const fn shown(&self) -> &Payload {
         &self.shown
     }
 
-    /// The `Implementation` of the server, if it is known.
+    /// The `Implementation` of the server; `None` if it is not known.
     pub(crate) fn server(&self) -> Option<&str> {
         self.asked.server()
     }
@@ -57,13 +57,13 @@ impl PendingRequest {
         self.answer.withdrawn().await;
     }
 
-    /// Forwards the client's progress, under the server's own token.
+    /// Forwards the client's progress, which has the server's own token.
     pub(crate) fn progress(&self, params: Payload) {
         self.answer.progress(params);
     }
 
-    /// Sends progress to a server that gave a token, since it would time out otherwise (`translation` 4b.6). `turn`
-    /// rises.
+    /// Sends progress to a server that gave a progress token, so that it does not time out (`translation` 4b.6). `turn`
+    /// must increase with each call.
     pub(crate) fn reassure(&self, turn: u32) {
         let Some(token) = meta::progress_token(&self.asked) else { return };
         let params = format!(r#"{{"progressToken":{},"progress":{turn}}}"#, String::from_utf8_lossy(&token));
@@ -75,12 +75,13 @@ impl PendingRequest {
         self.fail(error);
     }
 
-    /// Answers with an error.
+    /// Answers the server with an error.
     pub(crate) fn fail(self, error: ErrorObject) {
         self.answer.give(Err(error));
     }
 
-    /// Answers for a client that is gone: a dialog is cancelled, anything else fails (`translation` 4b.6).
+    /// Answers the server in place of a client that has disconnected: an elicitation is cancelled, and any other
+    /// request fails (`translation` 4b.6).
     pub(crate) fn abandon(self) {
         self.answer.give(match self.method {
             Method::Elicit => Ok(Payload::new(self.asked.revision, Bytes::from_static(br#"{"action":"cancel"}"#))),
@@ -88,7 +89,7 @@ impl PendingRequest {
         });
     }
 
-    /// Forwards the client's answer; returns the request if the client has to be asked again.
+    /// Forwards the client's answer. Returns the request if the client must be asked again.
     pub(crate) fn answered(self, given: Result<Payload, ErrorObject>) -> Option<Box<Self>> {
         match self.translator.answer(&self.method, &self.asked, given) {
             TranslatedAnswer::Answer(answer) => {

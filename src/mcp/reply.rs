@@ -1,4 +1,4 @@
-//! The reply to a call: any number of notifications and server requests, then exactly one outcome.
+//! The reply to a call: any number of notifications and server requests, then one outcome.
 
 use std::{
     fmt,
@@ -19,17 +19,17 @@ use crate::{
     support::{byte_queue::Queued, pin_in_box},
 };
 
-/// Maximum number of the client's progress notifications that wait for a slow server; further ones are dropped.
+/// Maximum number of the client's progress notifications that wait for a slow server. Any more are dropped.
 const MAX_PROGRESS: usize = 16;
 /// Maximum size in bytes of a client's progress notification on a server request; a larger one is dropped.
 pub(crate) const MAX_PROGRESS_SIZE: usize = 4 * 1024;
-/// The size of an event without its payload, in bytes.
+/// The size that is charged for an event in addition to its payload, in bytes.
 const EVENT: usize = 256;
 
-/// The reply to one call. It is driven by its reader, and **dropping it cancels the call**.
+/// The reply to one call. It advances only while it is read, and **dropping it cancels the call**.
 pub struct Reply(Pin<Box<dyn Stream<Item = Event> + Send>>);
 
-/// An item of a reply, and the rest of it.
+/// An item of a reply, with the rest of the reply.
 #[derive(Debug)]
 pub enum Step {
     Notified(Notification, Reply),
@@ -38,7 +38,7 @@ pub enum Step {
     Done(Outcome),
 }
 
-/// An item of the stream that makes a reply; events after [`Event::Done`] are not read.
+/// An item of a reply's stream. Events after [`Event::Done`] are not read.
 #[derive(Debug)]
 pub enum Event {
     Notified(Notification),
@@ -46,18 +46,18 @@ pub enum Event {
     Done(Outcome),
 }
 
-/// End of a call.
+/// The end of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Complete(Payload),
-    /// With server requests that the client answers by the next call (2026-07-28).
+    /// The result carries server requests, which the client answers in its next call (2026-07-28).
     InputRequired(Payload),
     Failed(ErrorObject),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notification {
-    /// One of `notifications/…`.
+    /// The method, such as `notifications/progress`.
     pub method: Method,
     pub params: Payload,
 }
@@ -68,18 +68,19 @@ pub struct ServerRequest {
     /// `sampling/createMessage`, `elicitation/create` or `roots/list`.
     pub method: Method,
     pub params: Payload,
-    /// The receiver of the answer.
+    /// Takes the client's answer.
     pub answer: Answer,
 }
 
-/// Receiver of the answer to a server request. Dropped without an answer, it informs the server that none will come.
+/// Takes the answer to a server request. If it is dropped without an answer, the server is informed that there will be
+/// none.
 #[derive(Debug)]
 pub struct Answer {
     answer: oneshot::Sender<Result<Payload, ErrorObject>>,
     progress: mpsc::Sender<Payload>,
 }
 
-/// The server's end of a request, which waits for the answer. Dropping it withdraws the request.
+/// The server's side of a request, which waits for the answer. Dropping it cancels the request.
 #[derive(Debug)]
 pub struct AnswerReceiver {
     answer: oneshot::Receiver<Result<Payload, ErrorObject>>,
@@ -89,46 +90,46 @@ pub struct AnswerReceiver {
 /// A message of the client about a server request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AnswerEvent {
-    /// Progress: the parameters of `notifications/progress`, under the server's own token.
+    /// The parameters of `notifications/progress`, with the server's own token.
     Progress(Payload),
-    /// A result or an error, and nothing after it.
+    /// A result or an error. Nothing follows it.
     Answer(Result<Payload, ErrorObject>),
 }
 
 // === impl Reply ===
 
 impl Reply {
-    /// A reply that yields `events`. If they end without an outcome, the call fails.
+    /// Creates a reply from `events`. If they end without an outcome, the call fails.
     pub fn new(events: impl Stream<Item = Event> + Send + 'static) -> Self {
         Self(Box::pin(events))
     }
 
-    /// The same as [`Self::new`], built in place, for the events of every call.
+    /// The same as [`Self::new`], but built in place, for streams that every call needs.
     pub fn of<S: Stream<Item = Event> + Send + 'static>(events: impl FnOnce() -> S) -> Self {
         Self(pin_in_box(events))
     }
 
-    /// A reply that is an outcome and nothing else.
+    /// A reply that consists of this outcome.
     pub fn done(outcome: Outcome) -> Self {
         Self::new(stream::iter([Event::Done(outcome)]))
     }
 
-    /// A reply that is this result and nothing else.
+    /// A reply that consists of this result.
     pub fn complete(result: Payload) -> Self {
         Self::done(Outcome::Complete(result))
     }
 
-    /// A reply that is this error and nothing else.
+    /// A reply that consists of this error.
     pub fn failed(error: ErrorObject) -> Self {
         Self::done(Outcome::Failed(error))
     }
 
-    /// A reply that is awaited first.
+    /// A reply that must be awaited first.
     pub fn later(reply: impl Future<Output = Self> + Send + 'static) -> Self {
         Self(Box::pin(stream::once(reply).flat_map(|reply| reply.0)))
     }
 
-    /// The next step. It consumes the reply, so that nothing can follow an outcome.
+    /// The next step. It consumes the reply, so nothing can follow an outcome.
     pub async fn next(mut self) -> Step {
         match self.0.next().await {
             Some(Event::Notified(notification)) => Step::Notified(notification, self),
@@ -143,19 +144,19 @@ impl Reply {
         self.0.next().await
     }
 
-    /// The same reply with every event put through `change`.
+    /// The same reply with `change` applied to every event.
     #[must_use]
     pub fn map(self, change: impl FnMut(Event) -> Event + Send + 'static) -> Self {
         Self(Box::pin(self.0.map(change)))
     }
 
-    /// Reads to the end, ignoring notifications; server requests are dropped, which refuses them.
+    /// Reads the reply to its end. Notifications are ignored, and server requests are dropped, which refuses them.
     pub async fn outcome(self) -> Outcome {
         self.outcome_and_rest().await.0
     }
 
-    /// The same, with the rest of the reply, which has no further events: dropping it ends anything the call began,
-    /// such as a subscription.
+    /// Reads the reply to its end, and also returns its rest, which has no more events. Dropping the rest ends anything
+    /// that the call started, such as a subscription.
     pub async fn outcome_and_rest(mut self) -> (Outcome, Self) {
         loop {
             match self.next_event().await {
@@ -171,7 +172,7 @@ fn unanswered() -> ErrorObject {
     ErrorObject::internal("the call ended without an answer")
 }
 
-/// A reply is a stream of its events, for code that polls.
+/// The events of the reply, for code that polls.
 impl Stream for Reply {
     type Item = Event;
 
@@ -189,7 +190,7 @@ impl fmt::Debug for Reply {
 // === impl Event ===
 
 impl Event {
-    /// The server that wrote a notification or a request; `None` if the gateway did, and for an outcome.
+    /// The server that sent a notification or a request; `None` if the gateway sent it, and for an outcome.
     pub fn origin(&self) -> Option<&ServerOrigin> {
         match self {
             Self::Notified(notification) => notification.params.origin(),
@@ -233,7 +234,7 @@ impl Outcome {
         }
     }
 
-    /// True if the server ended the call this way; an error of the gateway means that it gave up.
+    /// True if the server ended the call this way. If the gateway reports an error, it gave up waiting for the server.
     pub(crate) fn is_of_server(&self) -> bool {
         match self {
             Self::Complete(_) | Self::InputRequired(_) => true,
@@ -242,7 +243,7 @@ impl Outcome {
     }
 
     /// The outcome of a call that a server answered with `result`. A result that is not an object is the server's
-    /// error, `-32603` with its name (JSON-RPC results are objects in every schema of MCP).
+    /// mistake: the call fails with `-32603` and names the server (results are objects in every MCP schema).
     pub fn of_result(backend: &BackendId, result: Payload) -> Self {
         if result.json().trim_ascii_start().starts_with(b"{") {
             return Self::Complete(result);
@@ -254,10 +255,10 @@ impl Outcome {
         Self::Failed(ErrorObject::unavailable(&message, &broken).written_in(result.revision))
     }
 
-    /// The outcome of a call of `method` that a server of 2026-07-28 answered with `result`. A result without a type is
-    /// complete, as results of earlier versions are; `task` is a result of the tasks extension.
+    /// The outcome of a call of `method` that a 2026-07-28 server answered with `result`. A result without a type is
+    /// complete, as in earlier versions; the type `task` is a result of the tasks extension.
     ///
-    /// Server requests in other methods, and undeclared types, are the server's error: `-32603`.
+    /// Server requests in the result of other methods, and unknown types, are the server's mistake: `-32603`.
     pub fn of_modern(method: &Method, result: Payload) -> Self {
         let kind = json::member(result.json(), "resultType").map(json::unquoted);
         // required by the schema: clients refuse a result without it, though some servers leave it out
@@ -281,7 +282,7 @@ impl Outcome {
 // === impl ServerRequest ===
 
 impl ServerRequest {
-    /// Creates a server request, and the side that waits for its answer.
+    /// Creates a server request, and the receiver that waits for its answer.
     pub fn new(method: Method, params: Payload) -> (Self, AnswerReceiver) {
         let (answer, answered) = oneshot::channel();
         let (progress, progressed) = mpsc::channel(MAX_PROGRESS);
@@ -291,33 +292,33 @@ impl ServerRequest {
 }
 
 impl Answer {
-    /// Sends the answer. If the request was withdrawn, the answer is lost, as it should be.
+    /// Sends the answer. If the server cancelled the request, the answer is dropped.
     pub fn give(self, answer: Result<Payload, ErrorObject>) {
         let _ = self.answer.send(answer);
     }
 
-    /// Forwards the client's progress on the request: parameters with the token of the request's own `_meta`. Dropped
-    /// if the server is too slow, or beyond 4 KiB.
+    /// Forwards the client's progress on the request, with the token from the request's own `_meta`. It is dropped if
+    /// the server is too slow, or if it is larger than 4 KiB.
     pub fn progress(&self, params: Payload) {
         if params.json().len() > MAX_PROGRESS_SIZE || self.progress.try_send(params).is_err() {
             metrics::counter!("lockkeeper_progress_dropped_total").increment(1);
         }
     }
 
-    /// Waits until the server withdraws the request.
+    /// Waits until the server cancels the request.
     pub async fn withdrawn(&mut self) {
         self.answer.closed().await;
     }
 
-    /// The same for code that polls.
+    /// The same as [`Self::withdrawn`], for code that polls.
     pub fn poll_withdrawn(&mut self, cx: &mut task::Context<'_>) -> Poll<()> {
         self.answer.poll_closed(cx)
     }
 }
 
 impl AnswerReceiver {
-    /// The client's next message; `None` if there will be no answer. Cancel safe. Must not be called again after
-    /// [`AnswerEvent::Answer`] or `None`.
+    /// The client's next message; `None` if there will be no answer. Cancel safe. Must not be called again after it
+    /// returned [`AnswerEvent::Answer`] or `None`.
     pub async fn next(&mut self) -> Option<AnswerEvent> {
         tokio::select! {
             biased;

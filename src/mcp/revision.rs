@@ -1,11 +1,11 @@
-//! Protocol versions, and the features of each. Decisions by version are made here and in the translation steps; other
-//! modules query a [`Feature`], and compare versions only to offer one in a handshake.
+//! Protocol versions, and the features of each. Only this file and the translation steps decide by version. Other
+//! modules ask for a [`Feature`], and compare versions only to offer one in a handshake.
 
 use std::fmt;
 
 pub use crate::model::Era;
 
-/// A protocol version of MCP. Versions are ordered by their age.
+/// A protocol version of MCP, ordered from old to new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Revision {
     /// 2024-11-05: HTTP+SSE and stdio.
@@ -23,21 +23,21 @@ pub enum Revision {
 /// A rule of the protocol that some versions have and others do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feature {
-    /// Arrays of messages are accepted (only 2025-03-26).
+    /// A message may be an array of messages (only 2025-03-26).
     Batches,
     /// Clients send `MCP-Protocol-Version` after the handshake (2025-06-18 and later).
     ProtocolVersionHeader,
-    /// An error whose request cannot be read has no `id` member, instead of `null` (2025-11-25 and later).
+    /// An error for an unreadable request has no `id`, where other versions write `null` (2025-11-25 and later).
     IdlessErrors,
     /// Streams begin with an empty event that carries an id (only 2025-11-25).
     PrimingEvent,
-    /// `completions` is a declared server capability (2025-03-26 and later).
+    /// Servers declare the capability `completions` (2025-03-26 and later).
     CompletionsCapability,
-    /// Elicitation has modes, including one that leads to a page (2025-11-25 and later).
+    /// Elicitation has modes; the mode `url` sends the user to a web page (2025-11-25 and later).
     UrlElicitation,
     /// Lists have cache hints (2026-07-28 and later).
     CacheHints,
-    /// Tasks are a part of the core protocol, `tasks` a capability (only 2025-11-25).
+    /// Tasks are part of the core protocol, with the capability `tasks` (only 2025-11-25).
     CoreTasks,
     /// Client and server share a session (up to 2025-11-25).
     Sessions,
@@ -45,9 +45,9 @@ pub enum Feature {
     ResultTypes,
     /// Results name their server in `_meta` (2026-07-28 and later).
     NamedServers,
-    /// Parameters of calls are mirrored in headers (2026-07-28 and later).
+    /// Headers repeat some parameters of a call (2026-07-28 and later).
     MirroredParams,
-    /// Structured output of tools is any value, not only an object (2026-07-28 and later).
+    /// Structured output of a tool may be any value, not only an object (2026-07-28 and later).
     AnyOutput,
 }
 
@@ -73,12 +73,12 @@ impl Revision {
     /// The version that a server assumes if the HTTP header is absent (2025-06-18 and 2025-11-25, transports).
     pub const ASSUMED: Self = Self::V2025_03_26;
 
-    /// The version of this exact name. Version strings are identifiers: no other form is accepted.
+    /// The version with exactly this name. No other spelling is accepted.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|revision| revision.as_str() == name)
     }
 
-    /// The name on the wire.
+    /// The name in a message.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::V2024_11_05 => "2024-11-05",
@@ -89,7 +89,7 @@ impl Revision {
         }
     }
 
-    /// The era of this version.
+    /// The era of the version: with sessions or without.
     pub const fn era(self) -> Era {
         match self {
             Self::V2026_07_28 => Era::Modern,
@@ -97,13 +97,13 @@ impl Revision {
         }
     }
 
-    /// The answer to an `initialize` with `requested`: the same version if it is a known legacy one, else the newest
-    /// legacy one.
+    /// The version to answer an `initialize` for `requested` with: the same one if it is a known legacy version,
+    /// otherwise the newest legacy version.
     pub fn negotiate(requested: &str) -> Self {
         Self::parse(requested).filter(|revision| revision.era() == Era::Legacy).unwrap_or(Self::NEWEST_LEGACY)
     }
 
-    /// True if this version has tasks as a part of the core protocol.
+    /// True if tasks are part of the core protocol in this version.
     pub fn has_core_tasks(self) -> bool {
         self.has(Feature::CoreTasks)
     }

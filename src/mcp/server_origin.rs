@@ -1,4 +1,4 @@
-//! The server that wrote a payload, and the features already logged because one of its payloads could not be delivered.
+//! The server that wrote a payload. Remembers which missing features were already logged for this server.
 
 use std::{collections::HashSet, fmt, sync::Arc};
 
@@ -9,33 +9,33 @@ use crate::{
     support::{Account, printable_name},
 };
 
-/// Maximum number of features of one server that are logged. A server can invent methods, which must not fill the memory:
-/// further ones are only counted.
+/// Maximum number of features that are logged for one server. A server can invent methods, which must not fill the
+/// memory; the rest are only counted.
 const MAX_LOGGED: usize = 100;
-/// Maximum length of a feature in a line of the log, in characters: a server can choose its name.
+/// Maximum length of a feature's name in the log, in characters, because a server can choose the name.
 const MAX_FEATURE: usize = 100;
 
-/// A server, as the origin of payloads. Each backend makes one, which its payloads share. Cheap to clone.
+/// A server as the author of payloads. Each backend creates one, and its payloads share it. Cheap to clone.
 #[derive(Clone)]
 pub struct ServerOrigin(Arc<OriginState>);
 
 struct OriginState {
     backend: BackendId,
-    /// The account charged for unsolicited messages of the server.
+    /// The account charged for messages that the server sends unasked.
     account: Account,
-    /// The lacking features that were logged.
+    /// The features that some client lacked and that were already logged.
     logged: Mutex<HashSet<String>>,
 }
 
 // === impl ServerOrigin ===
 
 impl ServerOrigin {
-    /// The server of this backend, with its account and nothing logged yet.
+    /// Creates the origin for this backend, with nothing logged yet.
     pub fn new(backend: BackendId, account: Account) -> Self {
         Self(Arc::new(OriginState { backend, account, logged: Mutex::default() }))
     }
 
-    /// The account charged for unsolicited messages of the server.
+    /// The account charged for messages that the server sends unasked.
     pub fn account(&self) -> Account {
         self.0.account.clone()
     }
@@ -44,7 +44,7 @@ impl ServerOrigin {
         &self.0.backend
     }
 
-    /// The name of `feature` for the log, if this is its first refusal and fewer than [`MAX_LOGGED`] features were logged.
+    /// The name of `feature` to log; `None` if it was logged before, or if [`MAX_LOGGED`] features were.
     pub(super) fn first_refusal(&self, feature: &str) -> Option<String> {
         let feature = printable_name(feature, MAX_FEATURE);
         let mut logged = self.0.logged.lock();
@@ -73,7 +73,7 @@ mod tests {
     use crate::mcp::{LackingFeature, Revision, Untranslatable, translate::Cause};
     use tracing_subscriber::{Layer, layer, prelude::*};
 
-    /// The names of the servers in the lines of the log.
+    /// The server names in the lines of the log.
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<String>>>);
 

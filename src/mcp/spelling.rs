@@ -1,13 +1,13 @@
-//! Other spellings of the protocol's names, as some readers compare them. Knows no name.
+//! Finds other spellings of the protocol's names that some JSON readers take for the same name.
 
 use icu_properties::{CodePointSetData, props::DefaultIgnorableCodePoint};
 use unicase::UniCase;
 use unicode_normalization::UnicodeNormalization as _;
 
-/// True if `name` is another spelling of `meant`, which is ASCII, under Unicode simple folding. Two characters outside
-/// of ASCII fold into it: U+017F to `s` and U+212A to `k`.
+/// True if some reader takes `name` for `meant`, though it is written differently. Compares by Unicode simple folding;
+/// `meant` is ASCII. Two characters outside of ASCII fold to an ASCII letter: U+017F to `s` and U+212A to `k`.
 pub(super) fn is_other_spelling(name: &str, meant: &str) -> bool {
-    // a character that folds into one byte of ASCII is longer, or is that byte in the other case
+    // a character that folds to an ASCII letter is longer than one byte, or is that letter in the other case
     if name.len() <= meant.len() {
         return name.len() == meant.len() && name != meant && name.eq_ignore_ascii_case(meant);
     }
@@ -22,8 +22,9 @@ pub(super) fn is_other_spelling(name: &str, meant: &str) -> bool {
     name.chars().map(folded).eq(meant.chars().map(|c| c.to_ascii_lowercase()))
 }
 
-/// The name as the most lenient reader compares it: without surrounding or invisible characters, in NFKC and without
-/// case (the Unicode Standard, *Identifier Caseless Matching*), each run of slashes as one.
+/// The name as the most lenient reader compares it: without surrounding slashes and spaces, without invisible
+/// characters, in NFKC and without case (the Unicode Standard, *Identifier Caseless Matching*), and with each run of
+/// slashes as one.
 pub(super) fn folded(name: &str) -> String {
     let ignorable = CodePointSetData::new::<DefaultIgnorableCodePoint>();
     let visible: String = name.chars().filter(|c| !ignorable.contains(*c)).nfkc().collect();

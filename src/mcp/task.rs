@@ -1,4 +1,4 @@
-//! Tasks in messages, as views: the `Task` of 2025-11-25 and the `DetailedTask` of the extension.
+//! Reads tasks from messages: the `Task` of 2025-11-25 and the `DetailedTask` of the extension.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -13,13 +13,13 @@ use super::{
 };
 use crate::support::Timestamp;
 
-/// Interval of polling: default, minimum and maximum.
+/// The polling interval: default, minimum and maximum.
 const POLL_INTERVAL: (Duration, Duration, Duration) =
     (Duration::from_secs(1), Duration::from_millis(50), Duration::from_mins(1));
-/// Maximum number of input requests at once; further ones follow when these are answered.
+/// Maximum number of input requests at once. The rest follow once these are answered.
 const MAX_INPUT_REQUESTS: usize = 64;
 
-/// A task of the extension: a `CreateTaskResult`, or a `DetailedTask`.
+/// A task of the extension, from a `CreateTaskResult` or a `DetailedTask`.
 #[derive(Debug, Clone)]
 pub(crate) struct DetailedTask {
     pub(crate) id: String,
@@ -30,33 +30,34 @@ pub(crate) struct DetailedTask {
     pub(crate) payload: Payload,
 }
 
-/// A task in the result of the call that created it, in either form.
+/// A task as reported by the call that created it, in either form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CreatedTask {
     pub(crate) id: String,
-    /// The lifetime that the server gave it; `None`: unlimited.
+    /// The lifetime that the server gave it; `None` means unlimited.
     pub(crate) ttl: Option<Duration>,
-    /// Its status, if it is a known one.
+    /// The status; `None` if it is unknown.
     pub(crate) status: Option<TaskStatus>,
 }
 
-/// The status of a task, the same in both forms (2025-11-25, tasks, *Task Status*; extension, *Task Status*).
+/// The status of a task, with the same names in both forms (2025-11-25, tasks, *Task Status*; extension, *Task
+/// Status*).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskStatus {
     Working,
-    /// It waits for answers.
+    /// The task waits for answers to its requests.
     InputRequired,
-    /// It has its result.
+    /// The task has its result.
     Completed,
-    /// It ended with a protocol error.
+    /// The task ended with a protocol error.
     Failed,
     Cancelled,
 }
 
-/// An entry of a task's `inputRequests`.
+/// An entry in `inputRequests` of a task.
 #[derive(Debug, Clone)]
 pub(crate) struct InputRequest {
-    /// Its key, for the answer.
+    /// The key of the entry, which its answer repeats.
     pub(crate) key: String,
     /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
     pub(crate) method: Method,
@@ -78,12 +79,12 @@ impl TaskStatus {
         })
     }
 
-    /// True if no other status follows.
+    /// True if the status can no longer change.
     pub(crate) const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 
-    /// The name on the wire.
+    /// The name in a message.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Working => "working",
@@ -122,7 +123,7 @@ impl CreatedTask {
         })
     }
 
-    /// True if no other status follows.
+    /// True if the task has ended: its status can no longer change.
     pub(crate) fn has_ended(&self) -> bool {
         self.status.is_some_and(TaskStatus::is_final)
     }
@@ -149,13 +150,13 @@ impl DetailedTask {
         if kind? == "task" { Self::read(result) } else { None }
     }
 
-    /// The result of the task.
+    /// The result of a completed task; `None` if it has none that is an object.
     pub(crate) fn result(&self) -> Option<Payload> {
         let result = self.member("result").filter(|text| text.starts_with('{'))?;
         Some(self.part(Bytes::from(result)))
     }
 
-    /// The error of the task.
+    /// The error of a failed task; `None` if it has none.
     pub(crate) fn error(&self) -> Option<ErrorObject> {
         Some(ErrorObject::read(self.member("error")?.into())?.written_in(self.payload.revision))
     }
@@ -165,7 +166,7 @@ impl DetailedTask {
         self.payload.string("statusMessage")
     }
 
-    /// Its input requests, without invalid ones.
+    /// The input requests of the task, 64 at most. Invalid ones are left out.
     pub(crate) fn input_requests(&self) -> Vec<InputRequest> {
         let Some(requests) = self.member("inputRequests") else { return Vec::new() };
         let Some(requests) = Object::parse(requests.as_bytes()) else { return Vec::new() };
@@ -180,7 +181,7 @@ impl DetailedTask {
         requests.iter().filter_map(read).take(MAX_INPUT_REQUESTS).collect()
     }
 
-    /// The same task, cancelled.
+    /// The same task with the status `cancelled`, without result, error and input requests.
     pub(crate) fn cancelled(&self) -> Self {
         let mut payload = self.payload.with("status", "\"cancelled\"");
         for outcome in ["result", "error", "inputRequests"] {
@@ -215,7 +216,7 @@ pub(crate) fn listed(page: &Payload) -> Vec<(CreatedTask, &str)> {
     texts.filter_map(|text| Some((CreatedTask::of(&Object::parse(text.as_bytes())?)?, text))).collect()
 }
 
-/// The page of `tasks/list` with these entries in place of its own; every other byte stays.
+/// The same page of `tasks/list` with these entries instead. Every other byte stays.
 pub(crate) fn with_listed(page: &Payload, entries: &[&str]) -> Payload {
     page.with("tasks", &format!("[{}]", entries.join(",")))
 }
@@ -231,13 +232,14 @@ pub(crate) fn created(result: &Payload) -> Option<String> {
     json::unquote(json::member(task?.as_bytes(), "taskId")?)
 }
 
-/// True if a result may hold the id of a task. Few do.
+/// Searches for `taskId`: true if the result may hold the id of a task, which few do.
 fn may_hold_task(result: &Payload) -> bool {
     static ID: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("taskId"));
     json::may_hold(result.json(), &ID)
 }
 
-/// A task of the extension with this status, created at this time, with the lifetime `ttl`, unlimited if `None`.
+/// Creates a task of the extension with this status, created at this time. `ttl` is its lifetime; `None` means
+/// unlimited.
 pub(crate) fn extended(id: &str, status: TaskStatus, at: Timestamp, ttl: Option<Duration>) -> Payload {
     let ttl = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
     let (status, at) = (status.as_str(), at.to_string());
@@ -246,7 +248,7 @@ pub(crate) fn extended(id: &str, status: TaskStatus, at: Timestamp, ttl: Option<
     Payload::of(Revision::V2026_07_28, &task)
 }
 
-/// The polling interval that a server names in milliseconds, if any.
+/// Reads the polling interval, which a server gives in milliseconds; `None` if it is absent or not a valid number.
 pub(crate) fn poll_interval(millis: Option<&str>) -> Option<Duration> {
     let millis = millis?.parse::<f64>().ok().filter(|millis| millis.is_finite() && *millis >= 0.0)?;
     Some(Duration::from_secs_f64((millis / 1000.0).min(1e6)))

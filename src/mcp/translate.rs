@@ -43,12 +43,12 @@ pub use header_params::without_invalid_header_params;
 pub use refusal::{Cause, Untranslatable, tool_error};
 pub use schema::wrapped_tools;
 
-/// A revision and what it introduced.
+/// A protocol version and the conversions that it makes necessary.
 struct RevisionStep {
     introduced: Revision,
-    /// Lowers its facets for a target below it.
+    /// Converts a payload for an older version.
     down: fn(&mut Draft<'_>, &Translation<'_>) -> Result<(), Untranslatable>,
-    /// Adds what it requires.
+    /// Adds what this version requires.
     up: fn(&mut Draft<'_>, &Translation<'_>) -> Result<(), Untranslatable>,
 }
 
@@ -64,12 +64,12 @@ const STEPS: [RevisionStep; 4] = [
 // === impl Payload ===
 
 impl Payload {
-    /// The same payload in the form of `target`. Equal revisions take no step and return the same buffer; so does a
-    /// payload without a matching rule.
+    /// The same payload in the form of `target`. Between equal revisions there is no step, and the buffer stays the
+    /// same. It also stays the same if no rule applies.
     ///
     /// # Errors
     ///
-    /// An error if the target has no form for it.
+    /// If the target has no form for the payload.
     pub fn into_revision(self, target: Revision, facts: &Facts<'_>) -> Result<Self, Untranslatable> {
         if self.revision == target {
             return Ok(self);
@@ -89,7 +89,7 @@ impl Payload {
         if !draft.is_changed() {
             return Ok(self.in_revision(target, json.clone()));
         }
-        // the last protocol member is gone: `params` is optional where it can be empty
+        // the last member of the protocol was removed: `params` is optional where it can be empty
         if facts.kind != Kind::Result && facts.kind != Kind::Answer && draft.is_empty() {
             return Ok(self.in_revision(target, Bytes::new()));
         }
@@ -103,12 +103,12 @@ impl Payload {
 // === impl Outcome ===
 
 impl Outcome {
-    /// The same outcome for a client of `target`. Server requests stay as they were sent: the client side translates
-    /// them one by one.
+    /// The same outcome for a client of `target`. Server requests stay as the server sent them: the client side
+    /// translates each one separately.
     ///
     /// # Errors
     ///
-    /// An error if the target has no form for the result.
+    /// If the target has no form for the result.
     pub fn into_revision(self, target: Revision, facts: &Facts<'_>) -> Result<Self, Untranslatable> {
         match self {
             Self::Complete(result) => result.into_revision(target, facts).map(Self::Complete),
@@ -118,7 +118,7 @@ impl Outcome {
     }
 }
 
-/// Lowers and raises the draft by every step between its revision and the target.
+/// Applies every step that is needed between the draft's revision and the target.
 fn fold(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     for step in STEPS.iter().filter(|step| step.introduced > translation.to) {
         (step.down)(draft, translation)?;

@@ -46,7 +46,7 @@ pub enum ServerHome {
 #[serde(rename_all = "kebab-case")]
 pub enum EraChoice {
     Auto,
-    /// Stateless requests (2026-07-28).
+    /// Only stateless requests (2026-07-28).
     Modern,
     /// Sessions with an `initialize` handshake (2024-11-05 to 2025-11-25).
     Legacy,

@@ -25,7 +25,7 @@ pub struct CallerText(Vec<TextPart>);
 pub enum TextPart {
     /// The same for every caller.
     Fixed(Secret),
-    /// The calling user.
+    /// The id of the calling user.
     User,
     /// A secret of the calling user.
     Secret(SecretName),

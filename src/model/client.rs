@@ -63,7 +63,7 @@ pub enum GrantType {
     RefreshToken,
     /// RFC 6749 4.4: for clients registered by the operator.
     ClientCredentials,
-    /// RFC 8628.
+    /// RFC 8628: the device grant.
     #[serde(rename = "urn:ietf:params:oauth:grant-type:device_code")]
     DeviceCode,
     /// RFC 7523 2.1, with identity assertions of a login provider (ID-JAG): for clients registered by the operator.

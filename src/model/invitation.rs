@@ -64,7 +64,7 @@ pub struct InvitationRule {
 /// The user a link may be for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Invitee {
-    /// A new user.
+    /// The link creates a user.
     New,
     /// An existing user, who gets a further key.
     Existing,

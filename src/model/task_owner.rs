@@ -37,7 +37,7 @@ pub struct FoundTask {
 /// The holder of a stored task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskHolder {
-    /// The owner asking.
+    /// The caller who asks about it.
     Asker {
         /// The time until which it is kept.
         expires: Timestamp,

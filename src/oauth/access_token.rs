@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use super::{error::OAuthError, signing::KeySet};
 use crate::support::{CompactToken, Secret, Timestamp};
 
-/// Maximum length of a token, in bytes: four times an issued token's (`OA-105`).
+/// Maximum length of a token, in bytes: four times the length of an issued token (`OA-105`).
 const LONGEST: usize = 8 * 1024;
 
 /// Clock skew allowed between processes of the same gateway, in seconds (`OA-140`).
 const SKEW: i64 = 5;
 
-/// Claims of an access token. Every member but `nbf` is required and has exactly this type: a token whose `aud` is an
-/// array is not from this gateway.
+/// Claims of an access token. Every member except `nbf` is required and has exactly this type. A token whose `aud` is
+/// an array, for example, is not from this gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claims {
     /// The issuer.
@@ -34,12 +34,12 @@ pub struct Claims {
     pub gid: String,
     /// Time of consent, in seconds.
     pub auth_time: i64,
-    /// Start of validity. The gateway's own tokens have none (`OA-93`), but it honours one.
+    /// Start of validity. The gateway's own tokens have none (`OA-93`), but the gateway respects one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nbf: Option<i64>,
 }
 
-/// JOSE header that the gateway writes. Any further member (`jwk`, `jku`, `x5u`, `crit`) makes the token invalid
+/// The JOSE header that the gateway writes. Any other member (`jwk`, `jku`, `x5u`, `crit`) makes the token invalid
 /// (`OA-100`).
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -58,7 +58,8 @@ impl Claims {
         jsonwebtoken::encode(&header, self, key).map(Secret::new).map_err(|_| OAuthError::SigningKey)
     }
 
-    /// Verifies a token of this issuer at `now`. The caller checks the audience, since it knows the endpoint.
+    /// Verifies a token of this issuer at `now`. The caller checks the audience, because only the caller knows the
+    /// endpoint.
     pub fn verify(token: &str, keys: &KeySet, issuer: &str, now: Timestamp) -> Option<Self> {
         let token = CompactToken::new(token, LONGEST)?;
         let header: OwnHeader = token.header()?;
@@ -66,7 +67,7 @@ impl Claims {
         if header.typ != "at+jwt" || header.alg != "ES256" {
             return None;
         }
-        // times are compared below, by the given clock
+        // times are compared below, with the given clock
         let claims: Self = token.claims(Algorithm::ES256, keys.verifying(&header.kid, now)?)?;
         let now = now.as_seconds();
         let begun = claims.iat <= now + SKEW && claims.nbf.is_none_or(|nbf| nbf <= now + SKEW);

@@ -34,33 +34,33 @@ pub struct KeyHolder {
 pub enum AccountEntry {
     /// It may be used.
     Open(KeyHolder),
-    /// It expired or was revoked. After a revocation the operator may add a new one.
+    /// It has expired or was revoked. After a revocation, the operator may add a new one.
     Ended(KeyId),
-    /// There was never one.
+    /// There never was one.
     Unknown,
 }
 
 /// Refusal of an API key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyRefusal {
-    /// Malformed, unknown, wrong, revoked or expired: the response never says which (`OA-73`).
+    /// The key is malformed, unknown, wrong, revoked or expired. The response never says which (`OA-73`).
     #[error("this API key is not valid")]
     Unknown,
-    /// Wrong, after too many wrong keys from its network or for this key id (`OA-127`).
+    /// The key is wrong, after too many wrong keys from its network or for this key id (`OA-127`).
     #[error("too many wrong API keys; try again in {} s", retry_after.as_secs())]
     Limited {
-        /// Time until a wrong key gets [`KeyRefusal::Unknown`] again; a valid key always passes.
+        /// Time until a wrong key gets [`KeyRefusal::Unknown`] again. A valid key always passes.
         retry_after: Duration,
     },
     #[error("API keys cannot be checked now: {0}")]
     Unavailable(#[from] OAuthError),
 }
 
-/// One more wrong key per network is allowed in this time.
+/// Period after which one more wrong key is allowed for a network.
 const WRONG_KEY_PERIOD: Duration = Duration::from_secs(90);
 
 /// Limits of wrong keys (`OA-127`). Logins and bearer credentials are counted separately, so that a program with an old
-/// key does not slow down people behind the same address.
+/// key does not slow down people who share its address.
 struct KeyLimits {
     logins: WrongKeys,
     bearers: WrongKeys,
@@ -96,8 +96,8 @@ impl Keys {
         Self { deps, pepper, revocations, uses, limits }
     }
 
-    /// Checks an API key for a login; a failure counts for the address `from`. A valid key always passes: keys are
-    /// random, so their owners need no limits, and a flood of wrong keys cannot lock an owner out (`OA-127`).
+    /// Checks an API key for a login. A failure counts for the address `from`. A valid key always passes: keys are
+    /// random, so their owners need no limit, and a flood of wrong keys cannot lock an owner out (`OA-127`).
     pub async fn authenticate(&self, presented: &str, from: IpAddr) -> Result<KeyHolder, KeyRefusal> {
         self.check_key(presented, from, &self.limits.logins).await
     }
@@ -108,8 +108,8 @@ impl Keys {
         self.check_key(presented, from, &self.limits.bearers).await
     }
 
-    /// A wrong key costs a checksum, one HMAC and, if well-formed, one look-up by id. Every refusal takes the same
-    /// path; even an unknown id is compared, with a digest that matches no key.
+    /// Checks a key. A wrong one costs a checksum, one HMAC and, if it is well-formed, one look-up by id. Every refusal
+    /// takes the same path: even an unknown id is compared, with a digest that matches no key.
     async fn check_key(&self, presented: &str, from: IpAddr, limits: &WrongKeys) -> Result<KeyHolder, KeyRefusal> {
         let parsed = opaque::parse_key(presented);
         let found = match &parsed {
@@ -140,8 +140,8 @@ impl Keys {
         Err(refusal)
     }
 
-    /// Creates a key and, if it is new, its user: the key itself unless a user is named. The secret is returned only
-    /// here.
+    /// Creates a key and, if it is new, its user. Without a named user, the key itself is the user. The secret is
+    /// returned only here.
     pub async fn create(&self, new: NewKey) -> Result<(ApiKey, Secret), OAuthError> {
         self.may_be_bound(&new.networks).await?;
         let name = checked_name(&new.name)?;
@@ -166,7 +166,8 @@ impl Keys {
         Ok((key, text))
     }
 
-    /// Creates an account, which has no secret, and, if it is new, its user: the account itself unless a user is named.
+    /// Creates an account, which has no secret, and its user if that is new. Without a named user, the account itself
+    /// is the user.
     pub async fn add_account(&self, new: NewAccount) -> Result<ApiKey, OAuthError> {
         let by = format!("the {}", self.deps.operator());
         self.add_account_of(new, &by).await
@@ -208,7 +209,7 @@ impl Keys {
         Ok(AccountEntry::Open(key.into()))
     }
 
-    /// Records that a valid key, or a token based on it, was used outside of its networks.
+    /// Records that a valid key, or a token based on one, was used outside of its networks.
     pub(super) fn record_elsewhere(&self, key: &KeyId, from: IpAddr) {
         self.deps.audit.record(KeyEvent::Elsewhere { key: key.clone(), from });
     }
@@ -233,7 +234,7 @@ impl Keys {
         Ok(done)
     }
 
-    /// Counts an unusable invitation link as a wrong key of a login.
+    /// Counts an unusable invitation link as a wrong key in a login.
     pub(super) fn count_wrong_link(&self, from: IpAddr) -> KeyRefusal {
         metrics::counter!("lockkeeper_key_refusals_total").increment(1);
         let refusal = self.limits.logins.count(None, from, self.deps.now());
@@ -248,12 +249,13 @@ impl Keys {
         Ok(self.deps.storage.keys().lookup(key).await?.map(|(key, _)| key))
     }
 
-    /// True if the key is valid: browser sessions end with their key (`OA-128`).
+    /// True if the key is valid. Browser sessions end with their key (`OA-128`).
     pub async fn is_live(&self, key: &KeyId) -> Result<bool, OAuthError> {
         Ok(self.holder(key).await?.is_some())
     }
 
-    /// The holder of a live key by its id, for a browser session opened with it; `None` if the key ended.
+    /// The holder of a live key with this id, for a browser session that was opened with it; `None` if the key has
+    /// ended.
     pub async fn holder(&self, key: &KeyId) -> Result<Option<KeyHolder>, OAuthError> {
         let found = self.deps.storage.keys().lookup(key).await?;
         let live = found.map(|(key, _)| key).filter(|key| key.is_live(self.deps.now()));
@@ -276,18 +278,18 @@ impl Keys {
         Ok(Some(self.create(new).await?.1))
     }
 
-    /// End of a key.
+    /// The time when the key ends; `None` if it has no end.
     pub(super) async fn ends(&self, key: &KeyId) -> Result<Option<Timestamp>, OAuthError> {
         Ok(self.deps.storage.keys().lookup(key).await?.and_then(|(key, _)| key.ends()))
     }
 
-    /// End of grants by a key: after a rotation, they continue with the new key.
+    /// The time when grants of this key end. After a rotation they continue with the new key.
     pub(super) async fn expires(&self, key: &KeyId) -> Result<Option<Timestamp>, OAuthError> {
         Ok(self.deps.storage.keys().lookup(key).await?.and_then(|(key, _)| key.expires))
     }
 }
 
-/// A name without the space around it, if it has 1 to 100 characters.
+/// The name without surrounding space; an error unless it has 1 to 100 characters.
 fn checked_name(name: &str) -> Result<String, OAuthError> {
     let name = name.trim();
     if (1..=100).contains(&name.chars().count()) { Ok(name.to_owned()) } else { Err(OAuthError::KeyName) }
@@ -301,7 +303,7 @@ impl KeyHolder {
         if self.user.is_of_key() { &self.name } else { self.user.as_str() }
     }
 
-    /// The holder as the subject of verdicts on servers.
+    /// The holder, as the subject of access decisions about servers.
     pub const fn subject(&self) -> AccessSubject<'_> {
         AccessSubject { user: &self.user, rights: &self.rights }
     }

@@ -20,7 +20,7 @@ struct ExistingNames {
 // === impl BackendNames ===
 
 impl BackendNames {
-    /// True if there is a backend of this name.
+    /// True if there is a backend with this name.
     pub fn contains(&self, name: &BackendId) -> bool {
         self.0.load().backends.contains(name)
     }
@@ -46,7 +46,7 @@ impl BackendNames {
         self.0.load().groups.clone()
     }
 
-    /// The verdict on an endpoint, by [`AccessSubject::endpoint`] with the groups of this moment.
+    /// The verdict on an endpoint, from [`AccessSubject::endpoint`] with the groups of this moment.
     pub fn verdict(&self, subject: AccessSubject<'_>, target: &Target, scopes: Option<&Scopes>) -> EndpointVerdict {
         subject.endpoint(target, || self.groups(), scopes)
     }

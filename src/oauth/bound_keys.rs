@@ -1,4 +1,5 @@
-//! Keys bound to networks, where any machine in a private network can act as the gateway's proxy.
+//! Refuses keys that are bound to networks where any machine in a private network can act as the gateway's proxy: such
+//! a machine could claim any address.
 
 use super::{api_keys::Keys, error::OAuthError};
 use crate::model::AllowedNetworks;
@@ -7,8 +8,8 @@ use crate::model::AllowedNetworks;
 const PRIVATE_PROXIES: &str = "notice: private proxies";
 
 impl Keys {
-    /// Informs every program on the database whether this gateway trusts private networks. Its file may change before
-    /// it starts again.
+    /// Records for every program on the database whether this gateway trusts private networks. Its configuration file
+    /// may change before it starts again.
     pub async fn refuse_networks(&self, trusts_private: bool) -> Result<(), OAuthError> {
         let values = self.deps.storage.gateway_values();
         if trusts_private {
@@ -19,7 +20,8 @@ impl Keys {
         Ok(())
     }
 
-    /// Refuses a key with networks if a gateway on the database trusts private networks, or would with the present configuration.
+    /// Refuses a key with networks if a gateway on the database trusts private networks, or would trust them with the
+    /// present configuration.
     pub(super) async fn may_be_bound(&self, networks: &AllowedNetworks) -> Result<(), OAuthError> {
         if networks.listed().is_none() {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Tokens that identify the caller to a server: short-lived JWTs for one audience, signed like access tokens and
-//! verified with the same published keys. The gateway itself does not accept them.
+//! Tokens that identify the caller to a server: short-lived JWTs for one audience. They are signed like access tokens,
+//! and can be verified with the same published keys. The gateway itself does not accept them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,9 +12,9 @@ use crate::{
     support::Secret,
 };
 
-/// Life of a token.
+/// Lifetime of a token.
 const LIFETIME: Duration = Duration::from_mins(5);
-/// Period of use; the rest is margin for slow requests and differing clocks.
+/// Time that a token is used. The rest of its life is margin for slow requests and clocks that differ.
 const USED_FOR: Duration = Duration::from_mins(4);
 
 #[derive(Serialize)]

@@ -1,4 +1,4 @@
-//! Client assertions (`private_key_jwt`, RFC 7523; `OA-83`). The caller makes sure that each is used once.
+//! Client assertions (`private_key_jwt`, RFC 7523; `OA-83`). The caller must make sure that each is used only once.
 
 use std::time::Duration;
 
@@ -32,11 +32,12 @@ pub(crate) struct ClientAssertion<'a> {
 pub(crate) struct VerifiedAssertion {
     /// Its id, used once by the client.
     pub(crate) id: String,
-    /// It is no longer accepted after this.
+    /// The assertion is not accepted after this time.
     pub(crate) expires: Timestamp,
 }
 
-/// JOSE header. Members that carry their own keys, or that must be understood, make it invalid (`OA-100`).
+/// The JOSE header. A member that carries its own key, or that must be understood, makes the assertion invalid
+/// (`OA-100`).
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AssertionHeader {
@@ -53,7 +54,7 @@ struct Named {
     sub: String,
 }
 
-/// Claims. `aud` is a single string: an assertion for several servers could be used at each of them.
+/// The claims. `aud` must be a single string, because an assertion for several servers could be used at each of them.
 #[derive(Deserialize)]
 struct AssertionClaims {
     aud: String,
@@ -66,7 +67,7 @@ struct AssertionClaims {
 }
 
 impl<'a> ClientAssertion<'a> {
-    /// Reads the header and the client that the assertion names. The error is the reason.
+    /// Reads the header, and the client that the assertion names. The error is the reason why it is invalid.
     pub(crate) fn parse(text: &'a str) -> Result<Self, &'static str> {
         let token = CompactToken::new(text, LONGEST).ok_or("it is longer than 8 KiB")?;
         let header: AssertionHeader =
@@ -84,12 +85,12 @@ impl<'a> ClientAssertion<'a> {
         Ok(Self { token, algorithm, kid: header.kid, client: named.iss })
     }
 
-    /// True if one of these keys may have signed it: they include the key id it names, or it names none.
+    /// True if one of these keys may have signed the assertion: they have the key id that it names, or it names none.
     pub(crate) fn may_be_of(&self, keys: &ClientKeySet) -> bool {
         self.kid.as_deref().is_none_or(|kid| keys.has(kid))
     }
 
-    /// Checks the signature, then the claims, at `now`. The error is the reason.
+    /// Checks the signature and then the claims, at `now`. The error is the reason why the assertion is invalid.
     pub(crate) fn verify(
         &self,
         keys: &ClientKeySet,

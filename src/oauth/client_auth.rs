@@ -36,18 +36,18 @@ pub(super) struct ClientRequest<'a> {
     pub(super) from: ClientIp,
 }
 
-/// The clients to search for the client of a request.
+/// Clients among which to look for the client of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SoughtClient {
     /// Only clients with a consent.
     Consented,
-    /// Any client, even a new one; what has to be read for it is charged to the address of the request.
+    /// Any client, even a new one. If a document must be read for it, the address of the request is charged.
     Any,
-    /// Clients with a consent; then any client, for a device waiting for its first consent.
+    /// Clients with a consent, then any client, for a device that waits for its first consent.
     Device,
 }
 
-/// Credentials of a request: exactly one kind, with the id of the client and the proof.
+/// The credentials of a request, of exactly one kind: the client's id and its proof.
 enum ClientCredentials<'a> {
     /// An id, perhaps with a secret.
     Secret { scheme: Scheme, id: String, secret: Option<Secret> },
@@ -58,14 +58,14 @@ enum ClientCredentials<'a> {
 // === impl ClientAuthenticator ===
 
 impl ClientAuthenticator {
-    /// One client may authenticate by assertions 60 times at once, then once a second.
+    /// One client may authenticate with assertions 60 times at once, then once a second.
     pub(super) fn new(deps: OAuthDeps) -> Self {
         let keys = ClientKeySets::new(&deps.settings, Arc::clone(&deps.clock));
         let assertions = deps.limits.limit("client assertions", 60, Duration::from_secs(1));
         Self { deps, keys, assertions }
     }
 
-    /// Authenticates the client with exactly the method that it registered.
+    /// Authenticates the client. It must use exactly the method that it registered.
     pub(super) async fn authenticate(
         &self,
         request: ClientRequest<'_>,
@@ -143,7 +143,7 @@ impl ClientAuthenticator {
             error => refused(ClientProblem::Keys(client.clone(), error.to_string())),
         })?;
         if !assertion.may_be_of(&set) {
-            // a key that the client started using since
+            // a key that the client has started to use since then
             set = self.keys.again(keys, from).await.unwrap_or(set);
         }
         let verified = assertion.verify(&set, &self.audiences(), self.deps.now());
@@ -173,7 +173,7 @@ impl ClientAuthenticator {
         })
     }
 
-    /// Accepted values of `aud`: the issuer, and the URLs of endpoints if the operator tolerates them.
+    /// Accepted values of `aud`: the issuer, and the URLs of endpoints if the operator allows them.
     fn audiences(&self) -> Vec<String> {
         let settings = &self.deps.settings;
         let mut audiences = vec![settings.issuer.clone()];
@@ -187,11 +187,11 @@ impl ClientAuthenticator {
 // === impl ClientCredentials ===
 
 impl<'a> ClientCredentials<'a> {
-    /// Reads the credentials; more than one kind is an error (RFC 6749 2.3).
+    /// Reads the credentials. More than one kind is an error (RFC 6749 2.3).
     fn of(headers: &HeaderMap, form: &'a Params) -> Result<Self, ErrorResponse> {
         let (body_id, body_secret) = (form.get("client_id")?, form.get("client_secret")?);
         let (kind, assertion) = (form.get("client_assertion_type")?, form.get("client_assertion")?);
-        // some clients send another server's token to every endpoint: it does not identify them
+        // some clients send the token of another server to every endpoint; it does not identify them
         let is_named = body_id.is_some() || assertion.is_some();
         let basic = if is_named && has_bearer(headers) { None } else { basic(headers)? };
         let ways = [basic.is_some(), body_secret.is_some(), assertion.is_some()];

@@ -25,24 +25,24 @@ const MAX_DOCUMENT: usize = 5 * 1024;
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Maximum number of clients whose last outcome is remembered.
 const MAX_OUTCOMES: usize = 1000;
-/// While a host is down, a copy up to this age serves (`OA-51`).
+/// Maximum age of a copy that is used while its host does not answer (`OA-51`).
 const TOLERANCE: Duration = Duration::from_hours(24);
 
 /// The documents of trusted clients.
 pub(super) struct ClientDocuments {
     documents: Documents<ClientDocument>,
-    /// Digests of the last outcomes, by client: repeated outcomes are not recorded again.
+    /// Digests of the last outcomes, by client, so that a repeated outcome is not recorded again.
     outcomes: Mutex<LruCache<ClientId, Digest>>,
     policy: ClientDocumentPolicy,
     schemes: Vec<String>,
     health: EgressHealth,
 }
 
-/// Announcement of documents in the metadata (`OA-11`).
+/// Support for documents as the metadata announces it (`OA-11`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientDocumentSupport {
     Announced,
-    /// None are read, or this gateway reaches no host.
+    /// No documents are read, or this gateway reaches no host.
     Unannounced,
 }
 
@@ -90,21 +90,23 @@ impl ClientDocuments {
         Some(Self { documents, outcomes: Mutex::new(LruCache::new(MAX_OUTCOMES)), policy, schemes, health })
     }
 
-    /// The client, as its document describes it now. The request counts for `source`, unless the client has a consent.
+    /// Reads the client as its document describes it now. The request is charged to `source`, unless the client has a
+    /// consent.
     pub(super) async fn read(&self, url: &ClientUrl, source: Option<ClientIp>) -> Result<Client, DocumentProblem> {
         self.check_trust(url)?;
         let read = self.documents.read(url.url(), source).await;
         self.judged(url, read).await
     }
 
-    /// The client, as its document describes it now, or described it within 24 hours if its host does not answer.
+    /// Reads the client as its document describes it now. If the host does not answer, a description from the last 24
+    /// hours is used.
     pub(super) async fn read_or_stale(&self, url: &ClientUrl) -> Result<Client, DocumentProblem> {
         self.check_trust(url)?;
         let read = self.documents.read_or_stale(url.url(), None, TOLERANCE).await;
         self.judged(url, read).await
     }
 
-    /// The client of an outcome, which also shows whether this gateway's own network works.
+    /// The client of an outcome. The outcome also shows whether this gateway's own network works.
     async fn judged(
         &self,
         url: &ClientUrl,
@@ -127,15 +129,15 @@ impl ClientDocuments {
         }
     }
 
-    /// Adds a copy from the database, in case its host does not answer.
+    /// Adds a copy from the database, for when the host does not answer.
     pub(super) fn remember(&self, url: &ClientUrl, text: &str, read: Timestamp) {
         if let Ok(copy) = ClientDocument::parse(url.url(), text.as_bytes(), &self.schemes) {
             self.documents.remember(url.url(), copy, read);
         }
     }
 
-    /// True if the last reading of this client's document ended differently. The audit trail has one row per such
-    /// change, however often strangers name the client.
+    /// True if the last reading of this client's document ended differently. The audit trail has one row for each such
+    /// change, no matter how often strangers name the client.
     pub(super) fn is_news(&self, client: &ClientId, outcome: &str) -> bool {
         let outcome = Digest::sha256(outcome);
         self.outcomes.lock().insert(client.clone(), outcome) != Some(outcome)
@@ -146,7 +148,7 @@ impl ClientDocuments {
     }
 }
 
-/// Its time of creation is the last confirmation by its host.
+/// The client of a document. Its creation time is when its host last confirmed the document.
 fn client(document: &FetchedDocument<ClientDocument>) -> Client {
     document.content.client(document.confirmed)
 }

@@ -1,8 +1,9 @@
-//! The keys of clients that sign their assertions, from their registration or from a URL they name (`jwks_uri`;
+//! The keys of clients that sign their assertions, from their registration or from a URL that they name (`jwks_uri`;
 //! `OA-38`).
 //!
-//! A registering client chooses the URL, and anyone who knows a client's id can make the gateway read it. So each
-//! request is charged to its cause, and an unknown key makes the gateway read again only once in a while.
+//! The client chooses the URL when it registers, and anyone who knows the client's id can make the gateway read it. So
+//! each request is charged to the address that caused it, and an unknown key makes the gateway read again only once in
+//! a while.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,9 +21,9 @@ use crate::{
 const MAX_SET: usize = 32 * 1024;
 /// Maximum time to read one, to the last byte of its body.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// While a host is down, a copy up to this age serves (`OA-51`).
+/// Maximum age of a copy that is used while its host does not answer (`OA-51`).
 const TOLERANCE: Duration = Duration::from_hours(24);
-/// For this long after a reading, unknown keys cause no other.
+/// Time after a reading in which unknown keys do not cause another.
 const PAUSE: Duration = Duration::from_secs(30);
 /// Maximum length of a URL.
 const MAX_URL: usize = 2048;
@@ -69,7 +70,7 @@ impl ClientKeySets {
         }
     }
 
-    /// The same after an assertion that may be signed with a newer key; `None` if they cannot have changed.
+    /// The same after an assertion that may be signed with a newer key; `None` if the keys cannot have changed.
     pub(super) async fn again(&self, keys: &ClientKeys, from: ClientIp) -> Option<Arc<ClientKeySet>> {
         let ClientKeys::Url(url) = keys else { return None };
         let read = self.documents.as_ref()?.read_again(url, Some(from), PAUSE).await;
@@ -82,11 +83,11 @@ fn read(set: &[u8]) -> Result<ClientKeySet, String> {
     ClientKeySet::parse(&set).map_err(|problem| problem.to_string())
 }
 
-/// The URL of a client's keys: https, with only the parts of an address.
+/// The URL of a client's keys: https, and nothing that does not belong in an address.
 ///
 /// # Errors
 ///
-/// The reason, for the developers of the client.
+/// The reason, for the client's developers.
 pub(super) fn jwks_url(text: &str) -> Result<Url, &'static str> {
     const REASON: &str = "jwks_uri is not an https URL of at most 2048 characters, without user and fragment";
     let url = Url::parse(text).map_err(|_| REASON)?;

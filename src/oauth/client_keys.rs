@@ -13,7 +13,7 @@ pub(super) const ALGORITHMS: [(Algorithm, &str); 4] = [
     (Algorithm::PS256, "PS256"),
     (Algorithm::RS256, "RS256"),
 ];
-/// Maximum number of keys: each may cost the check of a signature.
+/// Maximum number of keys, because each may cost a signature check.
 const MAX_KEYS: usize = 10;
 /// Characters of a modulus of 2048 and of 8192 bits, in base64url.
 const MODULUS: std::ops::RangeInclusive<usize> = 341..=1366;
@@ -41,7 +41,7 @@ pub enum KeySetProblem {
 // === impl ClientKeySet ===
 
 impl ClientKeySet {
-    /// Reads a set, leaving out keys of other kinds and keys for encryption.
+    /// Reads a set. Keys of other kinds and keys for encryption are left out.
     pub fn parse(set: &Value) -> Result<Self, KeySetProblem> {
         let keys = set.get("keys").and_then(Value::as_array).ok_or(KeySetProblem::Form)?;
         if !(1..=MAX_KEYS).contains(&keys.len()) || !keys.iter().all(Value::is_object) {
@@ -60,7 +60,7 @@ impl ClientKeySet {
         self.0.iter().any(|key| key.common.key_id.as_deref() == Some(kid))
     }
 
-    /// The keys that may have made a signature with this algorithm: keys with this id, and keys without an id.
+    /// The keys that may have signed with this algorithm: keys with this id, and keys without an id.
     pub(super) fn verifying(&self, kid: Option<&str>, algorithm: Algorithm) -> impl Iterator<Item = DecodingKey> {
         let named = move |key: &&Jwk| match (kid, key.common.key_id.as_deref()) {
             (Some(kid), Some(own)) => kid == own,
@@ -71,7 +71,8 @@ impl ClientKeySet {
     }
 }
 
-/// The algorithm of this name, if assertions may use it: neither `none` nor one with a shared secret.
+/// The algorithm with this name; `None` if assertions may not use it, such as `none` or an algorithm with a shared
+/// secret.
 pub(super) fn algorithm(name: &str) -> Option<Algorithm> {
     ALGORITHMS.into_iter().find(|(_, own)| *own == name).map(|(algorithm, _)| algorithm)
 }

@@ -1,8 +1,9 @@
-//! Clients by their id, from either source: the table of registrations, or the document that the id names (`OA-45`).
+//! Looks up clients by their id, from either source: the table of registrations, or the document that the id names
+//! (`OA-45`).
 //!
-//! A stranger's document is read only where a person is about to look, at the authorization endpoint and for a waiting
-//! device, and counts for that person. The other endpoints serve clients with a consent, so other callers cannot make
-//! them read anything.
+//! A stranger's document is read only where a person is about to look, which is at the authorization endpoint and for a
+//! waiting device, and that person is charged. The other endpoints serve only clients with a consent, so other callers
+//! cannot make them read anything.
 
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ pub(super) enum ClientRefusal {
          stored for it, and add it again."
     )]
     Unknown,
-    /// No documents are read.
+    /// No documents are read here.
     #[error(
         "This gateway reads no metadata documents of clients: the app has to register, or the operator has to allow its \
          document."
@@ -65,17 +66,17 @@ pub(super) enum ClientRefusal {
         host: String,
         fault: EgressFault,
     },
-    /// Too many documents were asked for from one network (N-44).
+    /// Too many documents were requested from one network (N-44).
     #[error("Too many different apps were tried from your network. Wait a minute, and try again.")]
     Limited(Duration),
-    /// Too many documents of one host were asked for, by all networks together (N-44).
+    /// Too many documents of one host were requested, by all networks together (N-44).
     #[error("Too many different apps of {0} were tried at this gateway. Wait a minute, and try again.")]
     HostLimited(String, Duration),
     #[error(transparent)]
     Failed(#[from] OAuthError),
 }
 
-/// The client of an authorization request (`OA-63`). Requests made to read it count for `from`.
+/// The client of an authorization request (`OA-63`). Requests that are made to read it are charged to `from`.
 pub(super) async fn of_request(deps: &OAuthDeps, id: &ClientId, from: ClientIp) -> Result<Client, ClientRefusal> {
     find(deps, id, Some(from)).await
 }
@@ -93,15 +94,15 @@ async fn find(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) -> Resu
     if let Some(client) = lookup().await? {
         return Ok(client);
     }
-    // an app that still has its id comes back (OA-43): it would not register again by itself
+    // an app that still has its id comes back (OA-43); it would not register again by itself
     if deps.storage.client_expiry().revive(id, deps.now()).await.map_err(OAuthError::from)? {
         return lookup().await?.ok_or(ClientRefusal::Unknown);
     }
     Err(ClientRefusal::Unknown)
 }
 
-/// The client presenting something based on a consent: a code, a token. `None` if it cannot have a consent. If its
-/// document has changed since the consent, its grants are revoked before this returns (`OA-52`).
+/// The client that presents something based on a consent, such as a code or a token. `None` if it cannot have a
+/// consent. If its document has changed since the consent, its grants are revoked before this returns (`OA-52`).
 pub(super) async fn of_consent(deps: &OAuthDeps, id: &ClientId) -> Result<Option<Client>, OAuthError> {
     if !ClientUrl::is_meant(id.as_str()) {
         return Ok(deps.storage.clients().lookup(id).await?);
@@ -137,7 +138,7 @@ pub(super) async fn keep(deps: &OAuthDeps, client: &Client) -> Result<(), OAuthE
     Ok(())
 }
 
-/// A client, as its document describes it now; without a `source`, the description may be a day old.
+/// A client as its document describes it now. Without a `source`, the description may be a day old.
 async fn described(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) -> Result<Client, ClientRefusal> {
     let documents = deps.client_documents.as_ref().ok_or(ClientRefusal::NoDocuments)?;
     let url = ClientUrl::parse(id.as_str()).ok_or(ClientRefusal::Malformed)?;
@@ -146,7 +147,7 @@ async fn described(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) ->
     if stored == StoredDocument::Revoked {
         return Err(ClientRefusal::Revoked(host()));
     }
-    // strangers who try others of its host cannot lock out a client with a consent
+    // strangers who try others of the same host cannot lock out a client with a consent
     let is_consented = matches!(stored, StoredDocument::Consented { .. });
     let found = match source {
         Some(from) => documents.read(&url, (!is_consented).then_some(from)).await,
@@ -171,7 +172,7 @@ async fn described(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) ->
     })
 }
 
-/// Only the log has the reason: it would tell strangers about this network (`OA-53`).
+/// Only the log gets the reason, because strangers could learn from it about this network (`OA-53`).
 fn refused(deps: &OAuthDeps, documents: &ClientDocuments, (client, problem): (&ClientId, &DocumentProblem)) {
     let reason = match problem {
         // the same text for any waiting time

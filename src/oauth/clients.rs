@@ -18,9 +18,9 @@ use crate::{
     support::{Secret, Timestamp, printable_name},
 };
 
-/// Life of a client without a consent, from its last registration (`OA-43`).
+/// Lifetime of a client without a consent, from its last registration (`OA-43`).
 const UNUSED_LIFETIME: Duration = Duration::from_hours(24);
-/// Life of a client without a live grant, and after that how long a client without a consent is remembered.
+/// Lifetime of a client without a live grant. After that, a client without a consent is remembered for the same time.
 const IDLE_LIFETIME: Duration = Duration::from_hours(90 * 24);
 
 /// A client registered by the operator, always confidential.
@@ -124,7 +124,7 @@ impl RegisteredClients {
         Ok(self.deps.storage.clients().list().await?)
     }
 
-    /// Expires unused clients (`OA-43`).
+    /// Expires clients that are not used (`OA-43`).
     pub(super) async fn expire(&self) -> Result<(), OAuthError> {
         let now = self.deps.now();
         let since =
@@ -156,7 +156,7 @@ impl RegisteredClients {
         Ok(done)
     }
 
-    /// Revokes a client with its grants; an identical registration is refused until the client is restored. Returns
+    /// Revokes a client with its grants. An identical registration is refused until the client is restored. Returns
     /// false if there is no such client.
     pub async fn revoke(&self, client: &ClientId) -> Result<bool, OAuthError> {
         let done = self.deps.storage.clients().revoke(client, self.deps.now()).await?;

@@ -1,5 +1,5 @@
-//! CORS for browser-based clients (`OA-21` to `OA-24`): any origin, no credentials. Runs before authentication, since
-//! preflights carry no credentials, and error responses must be readable.
+//! CORS for clients in browsers (`OA-21` to `OA-24`): any origin, no credentials. It runs before authentication,
+//! because preflights carry no credentials and error responses must be readable.
 
 use axum::{
     Router,
@@ -46,8 +46,8 @@ pub async fn around<F: Future<Output = Response>>(request: Request, handler: imp
     response
 }
 
-/// The headers that pages may send: the headers of MCP, and any parameter headers that the page asks for, since servers
-/// choose their names (2026-07-28, transports).
+/// The headers that pages may send: the headers of MCP, and all parameter headers that the page asks for, because
+/// servers choose their names (2026-07-28, transports).
 fn allowed_headers(asked: &HeaderMap) -> HeaderValue {
     let asked = asked.get_all(header::ACCESS_CONTROL_REQUEST_HEADERS).iter().filter_map(|names| names.to_str().ok());
     let asked = asked.flat_map(|names| names.split(',')).filter_map(|name| HeaderName::try_from(name.trim()).ok());

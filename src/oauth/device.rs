@@ -1,8 +1,8 @@
-//! Device authorization (RFC 8628; `OA-146`): a program without a browser shows a code, which its person enters on
+//! Device authorization (RFC 8628; `OA-146`): a program without a browser shows a code, and its user enters the code on
 //! another machine.
 //!
-//! Anyone may ask for codes, so requests are limited by network, and waiting devices are bounded. Only logged-in people
-//! may try codes, and only a few.
+//! Anyone may request codes, so requests are limited by network, and the number of waiting devices is limited. Only
+//! logged-in people may try codes, and only a few.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -35,7 +35,7 @@ const LIFETIME: Duration = Duration::from_mins(10);
 /// Characters of codes for people: no vowels, so no words, and no look-alikes (RFC 8628 6.1).
 const ALPHABET: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
 const CODE_LENGTH: usize = 8;
-/// Maximum length of `scope`, in bytes: it is stored for a stranger.
+/// Maximum length of `scope`, in bytes, because it is stored for a stranger.
 const LONGEST_SCOPE: usize = 2 * 1024;
 
 /// A code entered by a person, in upper case and without separators.
@@ -74,10 +74,10 @@ pub struct DeviceVerdict {
 /// Why a code cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceRefusal {
-    /// Wrong, expired, or decided.
+    /// The code is wrong, expired, or already decided.
     #[error("no device waits with this code")]
     Unknown,
-    /// The device requests something that does not exist or that the key does not open.
+    /// The device requests something that does not exist, or that the key does not open.
     #[error("the API key does not open what the device asks for")]
     NotAllowed,
     /// Too many wrong codes.
@@ -103,7 +103,7 @@ pub struct DeviceAuthorizations {
 // === impl DeviceAuthorizations ===
 
 impl DeviceAuthorizations {
-    /// One network may ask for 20 codes at once, then one a minute.
+    /// One network may request 20 codes at once, then one a minute.
     pub(super) fn new(
         keys: Arc<Keys>,
         clients: Arc<ClientAuthenticator>,
@@ -164,7 +164,7 @@ impl DeviceAuthorizations {
         }))
     }
 
-    /// The device that shows a code, for its person. A wrong code counts against the network and the key.
+    /// The device that shows a code, for the person at it. A wrong code counts against the network and the key.
     pub async fn pending(
         &self,
         code: &UserCode,
@@ -177,7 +177,7 @@ impl DeviceAuthorizations {
             ClientRefusal::Failed(error) => DeviceRefusal::Unavailable(error),
             _ => DeviceRefusal::Unknown,
         })?;
-        // the document now differs from when the device began (OA-52)
+        // the document is now another one than when the device began (OA-52)
         if client.registrant.document() != row.document {
             return Err(DeviceRefusal::Unknown);
         }
@@ -197,7 +197,7 @@ impl DeviceAuthorizations {
         })
     }
 
-    /// The decision of the form with this token about the device.
+    /// The decision about the device that was made with the form of this token; `None` if there is none.
     pub async fn decided(&self, code: &UserCode, form: &Secret) -> Result<Option<DeviceVerdict>, DeviceRefusal> {
         let devices = self.deps.storage.device_authorizations();
         let decided = devices.decided_by(&self.mac(code), &form.digest(), self.deps.now()).await;
@@ -206,7 +206,7 @@ impl DeviceAuthorizations {
         Ok(Some(DeviceVerdict { client_name, is_approved: decided.is_approved, at: decided.at }))
     }
 
-    /// Approves with the form of this token: the device gets its tokens at its next poll. Works once.
+    /// Approves the device, with the form of this token: it gets its tokens at its next poll. Works once.
     pub async fn approve(
         &self,
         (code, form): (&UserCode, &Secret),
@@ -232,7 +232,7 @@ impl DeviceAuthorizations {
             last_used: None,
             revoked: None,
         };
-        // the eviction of the least recently used grant depends on them (OA-135)
+        // the eviction of the least recently used grant depends on these times (OA-135)
         self.uses.write().await?;
         client_lookup::keep(&self.deps, &pending.client).await?;
         let devices = self.deps.storage.device_authorizations();
@@ -246,7 +246,7 @@ impl DeviceAuthorizations {
             return self.decided(code, form).await?.ok_or(DeviceRefusal::Unknown);
         };
         if let Some(network) = consented_first {
-            // OA-42: registrations that got a consent do not count
+            // OA-42: registrations that led to a consent do not count
             self.registrations.give_back(&network, now);
         }
         self.deps.audit.record(GrantEvent::Approved {
@@ -261,7 +261,7 @@ impl DeviceAuthorizations {
         Ok(DeviceVerdict { client_name: pending.client.name, is_approved: true, at: now })
     }
 
-    /// Denies with the form of this token: the device gets `access_denied` at its next poll. Works once.
+    /// Denies the device, with the form of this token: it gets `access_denied` at its next poll. Works once.
     pub async fn deny(
         &self,
         (code, form): (&UserCode, &Secret),
@@ -280,13 +280,13 @@ impl DeviceAuthorizations {
         Ok(DeviceVerdict { client_name, is_approved: false, at })
     }
 
-    /// The name of a client, or its id if it is gone.
+    /// The name of a client, or its id if it was deleted.
     async fn name_of(&self, client: &ClientId) -> String {
         let found = client_lookup::of_waiting(&self.deps, client).await;
         found.map_or_else(|_| client.to_string(), |client| client.name)
     }
 
-    /// Finds a device. A try is charged before the look-up, and refunded if the code is right.
+    /// Finds a device. The try is charged before the look-up, and refunded if the code is right.
     async fn find(&self, code: &UserCode, holder: &KeyHolder, from: IpAddr) -> Result<DeviceRow, DeviceRefusal> {
         let (now, network) = (self.deps.now(), ClientIp(from).network());
         self.wrong_of.take(&holder.key, now).map_err(DeviceRefusal::Limited)?;
@@ -327,7 +327,7 @@ impl DeviceAuthorizations {
 // === impl UserCode ===
 
 impl UserCode {
-    /// Reads the code a person entered: in any case, with or without separators. `None` if it cannot be a code.
+    /// Reads the code that a person entered, in any case, with or without separators. `None` if it cannot be a code.
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() > 4 * CODE_LENGTH {
             return None;

@@ -96,7 +96,7 @@ pub enum ErrorResponse {
     /// `unauthorized_client`: the client did not register for this grant type.
     #[error("the client may not use this grant type")]
     UnauthorizedClient,
-    /// `unsupported_grant_type`: the server lacks this grant type.
+    /// `unsupported_grant_type`: the server does not have this grant type.
     #[error("this grant type is not supported; the metadata of the server name those that are")]
     UnsupportedGrantType,
     /// `authorization_pending` (RFC 8628 3.5): the person has not decided yet.
@@ -105,7 +105,7 @@ pub enum ErrorResponse {
     /// `slow_down` (RFC 8628 3.5): the poll came too early.
     #[error("the poll came too early; wait 5 seconds longer from now on")]
     SlowDown,
-    /// `expired_token` (RFC 8628 3.5): no decision in time.
+    /// `expired_token` (RFC 8628 3.5): no decision came in time.
     #[error("the device code has expired; ask for another one")]
     ExpiredToken,
     /// `access_denied` (RFC 8628 3.5).
@@ -114,7 +114,7 @@ pub enum ErrorResponse {
     /// `invalid_scope`: a scope is malformed or wider than what was granted.
     #[error("a scope is malformed or was not granted")]
     InvalidScope,
-    /// `invalid_target`: the authorized resource is another.
+    /// `invalid_target`: another resource was authorized.
     #[error("the resource is not the one that was authorized")]
     InvalidTarget,
     /// An error of RFC 6749 4.1.2.1 in a pushed request (RFC 9126 2.3).
@@ -157,7 +157,7 @@ pub enum Scheme {
     Form,
 }
 
-/// The fault of a registration's token.
+/// The problem with a registration's token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InitialAccessProblem {
     /// There is no bearer token.
@@ -169,12 +169,12 @@ pub enum InitialAccessProblem {
 // === impl OAuthError ===
 
 impl OAuthError {
-    /// True if a retry may succeed.
+    /// True if another try may succeed.
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Storage(error) if error.is_busy())
     }
 
-    /// True if the configuration is wrong: a start with the same configuration cannot succeed.
+    /// True if the configuration is at fault, so that a start with the same configuration cannot succeed.
     pub const fn is_of_configuration(&self) -> bool {
         matches!(
             self,
@@ -225,8 +225,8 @@ impl ErrorResponse {
     }
 }
 
-/// A refusal with the reason that the response omits, without secrets. An extension of the response until it is
-/// recorded.
+/// A refusal, with the reason that the response leaves out. It holds no secrets. It is an extension of the response
+/// until it is recorded.
 #[derive(Debug, Clone)]
 pub(super) struct RefusedRequest {
     error: &'static str,
@@ -234,7 +234,7 @@ pub(super) struct RefusedRequest {
 }
 
 impl RefusedRequest {
-    /// The refusal; `None` for a failure of the gateway, which is logged, and for a waiting device.
+    /// The refusal; `None` for a failure of the gateway, which is logged, and for a device that is still waiting.
     fn of(response: &ErrorResponse) -> Option<Self> {
         let (_, error) = response.code();
         let reason = match response {
@@ -251,7 +251,7 @@ impl RefusedRequest {
     }
 }
 
-/// Records the refusal of a response, if it is one.
+/// Records the refusal in a response, if it has one.
 pub(super) async fn record_refusal(State(audit): State<Audit>, mut response: Response) -> Response {
     if let Some(RefusedRequest { error, reason }) = response.extensions_mut().remove() {
         audit.record(RefusalEvent::Request { error, reason });

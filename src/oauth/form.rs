@@ -4,8 +4,8 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use percent_encoding::percent_decode_str;
 
-/// Parameters of one request. An empty value counts as absent; repeated parameters are kept. Without `Debug`: it holds
-/// codes, tokens and secrets.
+/// Parameters of one request. An empty value counts as absent, and repeated parameters are kept. It has no `Debug`,
+/// because it holds codes, tokens and secrets.
 #[derive(Default)]
 pub struct Params(BTreeMap<String, Vec<String>>);
 

@@ -15,7 +15,7 @@ use crate::{
     storage::ListedGrant,
 };
 
-/// A grant with the names that people know.
+/// A grant, with names that people know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrantView {
     pub grant: Grant,
@@ -58,7 +58,7 @@ impl Grants {
         Ok(grants)
     }
 
-    /// Revokes a grant of this user: its tokens and streams end within a second. Returns false if there is no such live
+    /// Revokes a grant of this user. Its tokens and streams end within a second. Returns false if there is no such live
     /// grant.
     pub async fn revoke(&self, user: &UserId, grant: &GrantId) -> Result<bool, OAuthError> {
         let found = self.deps.storage.grants().lookup(grant).await?;
@@ -68,7 +68,7 @@ impl Grants {
         self.end(grant, user, Revoker::Operator).await
     }
 
-    /// Ends a grant, and notes it. Returns false, without a note, if it had already ended.
+    /// Ends a grant, and records that. Returns false, without a record, if it had ended already.
     async fn end(&self, grant: &GrantId, user: &UserId, by: Revoker) -> Result<bool, OAuthError> {
         let is_ended = self.revocations.end_grant(grant).await?;
         if is_ended {
@@ -78,7 +78,7 @@ impl Grants {
     }
 
     /// Revokes a grant of the holder's user if it allows no more than the holder's key. Returns false if there is no
-    /// such grant; a revoked grant stays revoked.
+    /// such grant. A grant that was revoked before stays revoked.
     pub async fn revoke_within(&self, holder: &KeyHolder, grant: &GrantId) -> Result<bool, OAuthError> {
         let Some(found) = self.deps.storage.grants().lookup(grant).await? else { return Ok(false) };
         let Some((key, _)) = self.deps.storage.keys().lookup(&found.key).await? else { return Ok(false) };
@@ -86,7 +86,7 @@ impl Grants {
         if !holder.subject().covers(AccessSubject { user: &found.user, rights: &rights }) {
             return Ok(false);
         }
-        // another press of the button may do so at the same time
+        // the button may be pressed twice at the same time
         self.end(grant, &holder.user, Revoker::Holder(holder.key.clone())).await?;
         Ok(true)
     }

@@ -1,4 +1,4 @@
-//! Initial access tokens (RFC 7591 3; `OA-44`): with such a token, a client may register at a gateway closed to others.
+//! Initial access tokens (RFC 7591 3; `OA-44`): they let a client register at a gateway that is closed to others.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub struct InitialAccessTokens {
 // === impl InitialAccessTokens ===
 
 impl InitialAccessTokens {
-    /// One network may send 10 wrong tokens in 15 minutes; a right one always passes.
+    /// One network may send 10 wrong tokens in 15 minutes. A right token always passes.
     pub(super) fn new(deps: OAuthDeps) -> Self {
         let wrong = deps.limits.limit("wrong initial access tokens", 10, Duration::from_secs(90));
         Self { deps, wrong }
@@ -64,7 +64,7 @@ impl InitialAccessTokens {
         Ok((token, secret))
     }
 
-    /// Every token that has not been deleted after its end, newest first.
+    /// Every token that was not deleted after its end, newest first.
     pub async fn list(&self) -> Result<Vec<InitialAccessToken>, OAuthError> {
         Ok(self.deps.storage.initial_access_tokens().list().await?)
     }
@@ -98,7 +98,7 @@ impl InitialAccessTokens {
         Err(ErrorResponse::InitialAccessToken(InitialAccessProblem::Invalid))
     }
 
-    /// Gives back a use that did not add a client.
+    /// Gives back a use with which no client was added.
     pub(super) async fn give_back(&self, id: &InitialAccessTokenId) -> Result<(), OAuthError> {
         Ok(self.deps.storage.initial_access_tokens().give_back(id).await?)
     }

@@ -1,6 +1,7 @@
 //! Token introspection (RFC 7662; `OA-130`).
 //!
-//! A client learns only of its own tokens, and a client without a secret of none: its id does not prove who is asking.
+//! A client gets information only about its own tokens, and a client without a secret about none, because its id does
+//! not prove who is asking.
 
 use std::sync::Arc;
 
@@ -29,8 +30,8 @@ pub(super) struct IntrospectionEndpoint {
 }
 
 impl IntrospectionEndpoint {
-    /// The state of the presented token. For a token that is unknown, has ended or belongs to another client, the
-    /// answer only says that it is not active (RFC 7662 2.2).
+    /// The state of the presented token. If the token is unknown, has ended or belongs to another client, the answer
+    /// says only that it is not active (RFC 7662 2.2).
     pub(super) async fn introspect(&self, request: ClientRequest<'_>) -> Result<Value, ErrorResponse> {
         let client = self.clients.authenticate(request, SoughtClient::Consented).await?;
         let form = request.form;
@@ -78,7 +79,7 @@ impl IntrospectionEndpoint {
         })))
     }
 
-    /// The grant, if it is this client's, and neither the grant nor the key behind it has ended.
+    /// The grant, if it belongs to this client, and neither the grant nor the key behind it has ended.
     async fn live_grant(&self, client: &Client, id: &GrantId, now: Timestamp) -> Result<Option<Grant>, OAuthError> {
         let grant = self.deps.storage.grants().lookup(id).await?;
         let Some(grant) = grant.filter(|grant| grant.client == client.id && grant.is_live(now)) else {

@@ -1,7 +1,9 @@
-//! Invitations (`OA-155`, `OA-156`): links that make a key once, and rules that let an address in at a login provider.
+//! Invitations (`OA-155`, `OA-156`): links that create a key once, and rules that let an address in at a login
+//! provider.
 //!
-//! A link is a secret, and the store has its digest. Accepting it gives the key once; the form that accepted it can
-//! show the same key for ten minutes, since it is kept under a key derived from that form's token, which is not stored.
+//! A link is a secret, and the store holds only its digest. Accepting it gives out the key once. The form that accepted
+//! it can show the same key again for ten minutes. During that time the key is stored, encrypted with another key that
+//! is derived from the form's token. The token is not stored.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -24,7 +26,7 @@ use crate::{
 const ID_LENGTH: usize = 10;
 /// Life of the link of a first start.
 const FIRST_LIFE: Duration = Duration::from_hours(3 * 24);
-/// For this long, the form that accepted a link gets its key again.
+/// Time in which the form that accepted a link gets its key again.
 const SEEN_AGAIN: Duration = Duration::from_mins(10);
 /// Purpose of the key that seals a new key.
 const OUTCOME: &str = "lockkeeper invitation outcome v1";
@@ -50,7 +52,7 @@ pub struct InvitationRequest<'a> {
     pub from: IpAddr,
 }
 
-/// An accepted link.
+/// The key that an accepted link created.
 #[derive(Debug)]
 pub struct AcceptedInvitation {
     /// The holder of the key.
@@ -61,10 +63,10 @@ pub struct AcceptedInvitation {
 /// Refusal of a link.
 #[derive(Debug, thiserror::Error)]
 pub enum InvitationRefusal {
-    /// Unknown, used, expired or revoked, even after too many such links: the pages never say which.
+    /// The link is unknown, used, expired or revoked, even after too many such links. The pages never say which.
     #[error("the link cannot be used")]
     Unusable {
-        /// Time until the network may send another, if it has sent too many.
+        /// Time until the network may send another link, if it has sent too many.
         retry_after: Option<Duration>,
     },
     #[error(transparent)]
@@ -110,8 +112,8 @@ impl Invitations {
         NewInvitation { offer: InvitationOffer::Link(link), rights, inviter: None }
     }
 
-    /// Makes the owner's invitation if there was never a key and no such invitation is open; returns the secret of its
-    /// link.
+    /// Creates the owner's invitation if there was never a key and no such invitation is open. Returns the secret of
+    /// its link.
     pub async fn first(&self) -> Result<Option<Secret>, OAuthError> {
         let secret = opaque::mint_invitation(&*self.keys.deps.random);
         let invitation = self.invitation(self.of_owner(FIRST_LIFE));
@@ -122,12 +124,13 @@ impl Invitations {
         Ok(Some(secret))
     }
 
-    /// Every invitation that has not been deleted after its end, newest first.
+    /// Every invitation that was not deleted after its end, newest first.
     pub async fn list(&self) -> Result<Vec<Invitation>, OAuthError> {
         Ok(self.keys.deps.storage.invitations().list().await?)
     }
 
-    /// Revokes a waiting link, or a rule, which logs out the account that it let in. Returns false if there is none.
+    /// Revokes a link that waits, or a rule; a rule's end also logs out the account that it let in. Returns false if
+    /// there is none.
     pub async fn revoke(&self, id: &InvitationId) -> Result<bool, OAuthError> {
         let revoked = self.keys.deps.storage.invitations().revoke(id, self.keys.deps.now()).await?;
         let is_revoked = revoked.is_some();
@@ -148,7 +151,7 @@ impl Invitations {
         found.map_err(OAuthError::from)?.ok_or_else(|| self.unusable(from))
     }
 
-    /// True if a link has made this key.
+    /// True if this link created this key.
     pub async fn made(&self, link: &Secret, key: &KeyId) -> Result<bool, OAuthError> {
         let Some(digest) = digest(link) else { return Ok(false) };
         let found = self.keys.deps.storage.invitations().find(&digest).await?;
@@ -156,7 +159,7 @@ impl Invitations {
             .is_some_and(|found| matches!(found.offer, InvitationOffer::Link(link) if link.key.as_ref() == Some(key))))
     }
 
-    /// Accepts a link and makes its key. The same form gets the same key for ten minutes.
+    /// Accepts a link and creates its key. The same form gets the same key for ten minutes.
     pub async fn accept(&self, request: InvitationRequest<'_>) -> Result<AcceptedInvitation, InvitationRefusal> {
         let Some(digest) = digest(request.link) else { return Err(self.unusable(request.from)) };
         let (deps, now) = (&self.keys.deps, self.keys.deps.now());
@@ -197,7 +200,7 @@ impl Invitations {
         Ok(AcceptedInvitation { holder: key.into(), key: text })
     }
 
-    /// The key of a link that this form accepted a moment ago, if it did.
+    /// The key of a link that this form accepted a moment ago; `None` if it did not.
     pub async fn again(&self, request: InvitationRequest<'_>) -> Result<Option<AcceptedInvitation>, OAuthError> {
         let Some(digest) = digest(request.link) else { return Ok(None) };
         let since = self.now() - SEEN_AGAIN;
@@ -211,7 +214,7 @@ impl Invitations {
         Ok(holder.map(|holder| AcceptedInvitation { holder, key: Secret::new(text) }))
     }
 
-    /// The same, once a link turns out to be used.
+    /// The same, for when the link turns out to be used.
     async fn taken_before(&self, request: InvitationRequest<'_>) -> Result<AcceptedInvitation, InvitationRefusal> {
         self.again(request).await?.ok_or_else(|| self.unusable(request.from))
     }
@@ -242,7 +245,8 @@ impl Invitations {
     }
 }
 
-/// A rule for this address at a provider: one `@`, in lower case. `None` if it is not an address.
+/// A rule for this address at a provider; it must have one `@`, and is kept in lower case. `None` if it is not an
+/// address.
 pub fn rule(issuer: &str, email: &str) -> Option<InvitationRule> {
     let email = email.trim().to_lowercase();
     let (local, domain) = email.split_once('@')?;

@@ -14,8 +14,8 @@ use crate::{
 const SHARED_USERS: &str = "notice: shared users";
 
 impl Keys {
-    /// Changes a key, and with it the other key of a rotation. Anything with more rights than it now allows ends within
-    /// a second, including running calls. Returns the keys that changed.
+    /// Changes a key, and with it the other key of a rotation. Anything that has more rights than the key now allows
+    /// ends within a second, including running calls. Returns the keys that changed.
     pub async fn change(&self, key: &KeyId, change: &KeyChange) -> Result<Vec<ChangedKey>, OAuthError> {
         let by = self.deps.operator();
         let changed = self.deps.storage.keys().change(key, change, &format!("the {by}"), self.deps.now()).await?;
@@ -26,8 +26,8 @@ impl Keys {
         Ok(changed)
     }
 
-    /// Replaces the rights of one key or account; its tokens have them at once. Anything with more rights ends. Returns
-    /// false if the rights stay the same.
+    /// Replaces the rights of one key or account. Its tokens have them at once, and anything with more rights ends.
+    /// Returns false if the rights stay the same.
     pub async fn set_rights(&self, key: &KeyId, rights: &Rights) -> Result<bool, OAuthError> {
         self.set_rights_of(key, rights, &self.deps.operator()).await
     }
@@ -42,9 +42,9 @@ impl Keys {
         Ok(changed)
     }
 
-    /// Replaces a key: a new secret and id, the same name and rights, and the same user unless the rotation names
-    /// another. The new key takes over the grants. The old key ends after the overlap, at once if there is none. `None`
-    /// if no live key with a secret has this id, or it was already rotated.
+    /// Replaces a key. The new one has a new secret and id, the same name and rights, and the same user unless the
+    /// rotation names another. It takes over the grants. The old key ends after the overlap, or at once if there is
+    /// none. `None` if no live key with a secret has this id, or it was rotated before.
     pub async fn rotate(&self, old: &KeyId, rotation: KeyRotation) -> Result<Option<(ApiKey, Secret)>, OAuthError> {
         let now = self.deps.now();
         let found = self.deps.storage.keys().lookup(old).await?.map(|(key, _)| key);
@@ -75,8 +75,8 @@ impl Keys {
         Ok(Some((key, text)))
     }
 
-    /// Users with more than one live key, with the number of keys, right after the migration that makes each key its
-    /// own user: before, all keys without a user name belonged to the owner. Later calls return nothing.
+    /// Users with more than one live key, and the number of keys, right after the migration that makes each key its own
+    /// user. Before it, all keys without a user name belonged to the owner. Later calls return nothing.
     pub async fn take_shared_users(&self) -> Result<Vec<(UserId, usize)>, OAuthError> {
         if !self.deps.storage.gateway_values().take_notice(SHARED_USERS).await? {
             return Ok(Vec::new());

@@ -1,5 +1,5 @@
-//! Reasons for refusing a client, a code or a refresh token: for the log only, since the response must not reveal them
-//! (RFC 6749 5.2). No reason holds a secret.
+//! Reasons for refusing a client, a code or a refresh token. They are only for the log, because the response must not
+//! reveal them (RFC 6749 5.2). No reason holds a secret.
 
 use std::fmt;
 
@@ -40,12 +40,12 @@ pub enum ClientProblem {
     /// `client_assertion_type` is missing or unknown.
     #[error("a client sent an assertion of another type than jwt-bearer")]
     AssertionType,
-    /// It has no secret where one is needed.
+    /// The client has no secret, but needs one here.
     #[error("client {0} has no secret to prove who it is")]
     Public(ClientId),
 }
 
-/// Reason for `invalid_grant`.
+/// Reason for an `invalid_grant` response.
 #[derive(Debug, thiserror::Error)]
 pub enum GrantProblem {
     /// Unknown code: it never existed, or was deleted an hour after it expired.
@@ -98,7 +98,7 @@ pub enum GrantProblem {
         /// The client that presented it.
         presented_by: ClientId,
     },
-    /// The grant was revoked: by a person, by the client, or after reuse of a token.
+    /// The grant was revoked: by a person, by the client, or after a token was reused.
     #[error("grant {0} was revoked")]
     GrantRevoked(GrantId),
     #[error("grant {0} has expired (refresh_absolute)")]
@@ -118,7 +118,7 @@ pub struct NamedClient(Option<ClientId>);
 // === impl NamedClient ===
 
 impl NamedClient {
-    /// Keeps the id if it looks like one of this gateway's client ids.
+    /// Keeps the id if it has the form of this gateway's client ids.
     pub fn new(name: &str) -> Self {
         let fits =
             name.len() == super::opaque::CLIENT_ID_LENGTH && name.bytes().all(|byte| byte.is_ascii_alphanumeric());

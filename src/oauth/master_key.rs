@@ -1,7 +1,7 @@
-//! The master key, and secrets encrypted under it in the store.
+//! The master key, and secrets in the store that are encrypted with it.
 //!
-//! The master key is never in the database: it is in a file next to it, or configured, so a copy of the database by
-//! itself reveals no secret.
+//! The master key is never in the database. It is in a file next to it, or configured, so a mere copy of the database
+//! reveals no secret.
 
 mod current;
 mod key_file;

@@ -12,7 +12,7 @@ use crate::{
 /// Settings of the authorization server.
 #[derive(Debug, Clone)]
 pub struct OAuthSettings {
-    /// The public URL without trailing slash: the issuer, and the base of every other URL (`OA-137`).
+    /// The public URL without a trailing slash: the issuer, and the base of every other URL (`OA-137`).
     pub issuer: String,
     /// Policy.
     pub policy: Live<AuthPolicy>,
@@ -20,9 +20,9 @@ pub struct OAuthSettings {
     pub backends: BackendNames,
     /// Source of the master key.
     pub master_key: MasterKeySource,
-    /// True if private networks are trusted to claim any client address, so that keys cannot be bound to networks.
+    /// True if private networks are trusted to claim any client address. Then keys cannot be bound to networks.
     pub private_proxies: bool,
-    /// Requests to URLs named by clients; `None` if the gateway cannot make any.
+    /// Makes requests to URLs that clients name; `None` if the gateway cannot make any.
     pub fetcher: Option<Fetcher>,
     /// Hosts of well-known clients' documents. If none can be reached, the gateway's own network is at fault
     /// (`OA-149`).
@@ -57,8 +57,8 @@ impl OAuthSettings {
         GrantType::ALL.into_iter().filter(|offered| *offered != GrantType::JwtBearer || self.assertions.is_some())
     }
 
-    /// The allowed destinations for URLs named by clients: public addresses, and this machine while the gateway itself
-    /// is reachable only there (`OA-47`).
+    /// The allowed destinations for URLs that clients name: public addresses, and also this machine while the gateway
+    /// itself can be reached only from there (`OA-47`).
     pub(super) fn reach(&self) -> Reach {
         let is_local = url::Url::parse(&self.issuer).is_ok_and(|issuer| issuer.scheme() == "http");
         Reach { ports: Ports::Https, exceptions: is_local.then_some(Exception::Loopback).into_iter().collect() }

@@ -1,4 +1,4 @@
-//! The HMAC key for API keys and networks, so that a copy of the database by itself does not reveal them.
+//! The HMAC key for API keys and networks. With it, a mere copy of the database does not reveal them.
 
 use zeroize::Zeroizing;
 

@@ -1,4 +1,4 @@
-//! Endpoint and scopes of a request (`OA-65` to `OA-67`, `OA-112`).
+//! Chooses the endpoint and the scopes of a request (`OA-65` to `OA-67`, `OA-112`).
 
 use url::Url;
 
@@ -10,7 +10,7 @@ use crate::model::{BackendId, Binding, ConcealBackends, Endpoint, Scope, Scopes,
 #[error("the resource is not an endpoint of this gateway; use the URL from the client's configuration")]
 pub struct UnknownResource;
 
-/// Facts about an endpoint that strangers may learn.
+/// What strangers may find out about an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StrangerVerdict {
     /// Nothing: an existing endpoint looks the same as a missing one.
@@ -45,7 +45,7 @@ impl OAuthSettings {
         if named.as_ref().is_none_or(|endpoint| self.knows(endpoint)) { Ok(named) } else { Err(UnknownResource) }
     }
 
-    /// The same before the login, when a missing backend may look like an existing one (`OA-6`).
+    /// The same before the login, where a missing backend may look like an existing one (`OA-6`).
     pub fn endpoint_for_strangers(&self, resources: &[String]) -> Result<Option<Endpoint>, UnknownResource> {
         let named = self.named_endpoint(resources)?;
         let is_unknown = |endpoint: &Endpoint| self.verdict_for_strangers(endpoint) == StrangerVerdict::Unknown;
@@ -63,7 +63,7 @@ impl OAuthSettings {
         if resource.contains('#') || !url.username().is_empty() || url.password().is_some() {
             return Err(UnknownResource);
         }
-        // the parser lowers scheme and host and elides default ports: no other difference is allowed
+        // the parser puts scheme and host in lower case and drops default ports; no other difference is allowed
         let issuer = Url::parse(&self.issuer).map_err(|_| UnknownResource)?;
         let path = url.as_str().strip_prefix(issuer.as_str().trim_end_matches('/')).ok_or(UnknownResource)?;
         match path {
@@ -87,8 +87,8 @@ impl OAuthSettings {
         self.backends.have(&endpoint.target)
     }
 
-    /// Endpoint of a request without `resource`: the single backend or group of all its scopes, else the merged
-    /// endpoint (`OA-66`). Every token has an audience.
+    /// Endpoint of a request without `resource`: the single backend or group that all its scopes belong to, or else the
+    /// merged endpoint (`OA-66`). Every token has an audience.
     pub fn inferred_endpoint(&self, scopes: &Scopes) -> Endpoint {
         let mut backends = scopes.iter().map(backend_of);
         let Some(Some(first)) = backends.next() else { return Endpoint::MERGED };
@@ -97,7 +97,7 @@ impl OAuthSettings {
         if alone && self.knows(&endpoint) { endpoint } else { Endpoint::MERGED }
     }
 
-    /// The existing endpoint and scopes among the named ones; `None` if the named backend does not exist.
+    /// The existing endpoint and scopes among the requested ones; `None` if the named backend does not exist.
     pub fn resolve(&self, named: Option<&Endpoint>, asked: &Scopes) -> Option<(Endpoint, Scopes)> {
         let endpoint = match named {
             Some(named) => Some(named.clone()).filter(|named| self.knows(named))?,
@@ -107,8 +107,8 @@ impl OAuthSettings {
         Some((endpoint, scopes))
     }
 
-    /// Scopes that a request for `asked` may get at `endpoint`: without the scopes of other backends and groups, and
-    /// the baseline if none is left (`OA-67`).
+    /// Scopes that a request for `asked` may get at `endpoint`. Leaves out the scopes of other backends and groups; if
+    /// none is left, it is the baseline (`OA-67`).
     pub fn scopes_at(&self, endpoint: &Endpoint, asked: &Scopes) -> Scopes {
         let fits = |scope: &&Scope| match (backend_of(scope), &endpoint.target) {
             (None, _) => true,

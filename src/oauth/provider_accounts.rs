@@ -1,5 +1,5 @@
-//! Accounts of people verified by an OpenID provider: created at the first login, updated and confirmed by each login,
-//! and their logout (`UP-13`, `UP-14`, `UP-31`).
+//! Accounts of people that an OpenID provider has verified. They are created at the first login, and updated and
+//! confirmed by each login; also their logout (`UP-13`, `UP-14`, `UP-31`).
 
 use std::time::Duration;
 
@@ -21,9 +21,9 @@ const ENDED_AT_ONCE: u32 = 64;
 pub enum ClaimedAddress<'a> {
     /// This address, which is verified.
     Verified(&'a str),
-    /// No verified address.
+    /// The person has no verified address there: rules that the person accepted by an address are not applied.
     None,
-    /// No statement: rules that the person accepted by an address stay.
+    /// The provider says nothing about an address: rules that the person accepted by an address stay.
     Unsaid,
 }
 
@@ -33,13 +33,13 @@ pub struct GivenRights {
     pub rights: Rights,
     /// Their source.
     pub by: String,
-    /// Time of the last invitation among the sources. It lets in a person whose account was revoked before.
+    /// Time of the latest invitation among the sources. It lets in a person whose account was revoked before.
     pub invited: Option<Timestamp>,
 }
 
 impl Keys {
-    /// The rights of a person at a provider: from the tables of the configuration, and from rules made by an
-    /// invitation. `None` if nothing lets the person in.
+    /// The rights of a person at a provider, from the tables in the configuration and from rules made by an invitation.
+    /// `None` if nothing lets the person in.
     pub async fn rights_of_person(
         &self,
         (issuer, subject): (&str, &str),
@@ -69,9 +69,9 @@ impl Keys {
         Ok(tables.into_iter().chain(invited).reduce(GivenRights::with))
     }
 
-    /// Lets the holder of an account in, with these rights. Creates an account at the first login, and another after a
-    /// revocation if the person was invited since. The login confirms the account. Call it only after the holder was
-    /// verified.
+    /// Lets the holder of an account in, with these rights. Creates an account at the first login, and another one
+    /// after a revocation if the person was invited since. The login confirms the account. Call it only after the
+    /// holder was verified.
     pub async fn admit(
         &self,
         account: KeyAccount,
@@ -99,7 +99,7 @@ impl Keys {
             let added = self.add_account_of(new, &given.by).await;
             entry = self.enter(&account).await?;
             if let (Err(error), false) = (added, matches!(entry, AccountEntry::Open(_))) {
-                // unless another login of the same person came first
+                // unless another login of the same person was faster
                 return Err(error);
             }
         }
@@ -108,8 +108,8 @@ impl Keys {
         Ok(AccountEntry::Open(KeyHolder { rights: given.rights.clone(), ..holder }))
     }
 
-    /// Notes that the provider of an account vouches for its holder. Takes on the rights in `given`, or keeps the
-    /// present ones.
+    /// Records that the provider of an account confirms its holder. Sets the rights in `given`, or keeps the present
+    /// ones.
     pub async fn reconfirm(&self, key: &KeyId, given: Option<&GivenRights>) -> Result<(), OAuthError> {
         self.deps.storage.keys().confirm(key, self.deps.now()).await?;
         if let Some(given) = given {
@@ -118,14 +118,14 @@ impl Keys {
         Ok(())
     }
 
-    /// The account of a person at a provider, even an ended one.
+    /// The account of a person at a provider, even if it has ended.
     pub async fn find_person(&self, issuer: &str, subject: &str) -> Result<Option<KeyId>, OAuthError> {
         let account = KeyAccount::Provider { issuer: issuer.to_owned(), subject: subject.to_owned() };
         Ok(self.deps.storage.keys().find_by_account(&account).await?.map(|key| key.id))
     }
 
-    /// Ends the browser sessions, the grants and the bound login of an account of this issuer. The account stays: its
-    /// holder may log in again.
+    /// Ends the browser sessions, the grants and the bound login of an account of this issuer. The account stays, so
+    /// its holder may log in again.
     pub async fn log_out_account(&self, key: &KeyId, issuer: &str) -> Result<(), OAuthError> {
         let Some((found, _)) = self.deps.storage.keys().lookup(key).await? else { return Ok(()) };
         if !matches!(&found.kind, KeyKind::Account(KeyAccount::Provider { issuer: own, .. }) if own == issuer) {

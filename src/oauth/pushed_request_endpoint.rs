@@ -22,13 +22,13 @@ pub(super) struct PushedRequestEndpoint {
 }
 
 impl PushedRequestEndpoint {
-    /// One network may push 60 requests at once, then one a second: hosted clients share an address.
+    /// One network may push 60 requests at once, then one a second, because hosted clients share an address.
     pub(super) fn new(deps: OAuthDeps, clients: Arc<ClientAuthenticator>, authorization: Arc<Authorization>) -> Self {
         let requests = deps.limits.limit("pushed requests", 60, Duration::from_secs(1));
         Self { deps, clients, authorization, requests }
     }
 
-    /// Checks a request like the authorization endpoint does, and answers with its `request_uri` (RFC 9126 2.2).
+    /// Checks a request as the authorization endpoint does, and answers with its `request_uri` (RFC 9126 2.2).
     pub(super) async fn push(&self, request: ClientRequest<'_>) -> Result<Value, ErrorResponse> {
         // before the first await, so that concurrent requests cannot all pass
         self.requests.take(request.from.network(), self.deps.now()).map_err(ErrorResponse::Limited)?;

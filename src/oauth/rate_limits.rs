@@ -1,8 +1,8 @@
 //! Rate limits, counted by this process or jointly by all gateways on one database.
 //!
-//! A shared limit is checked against what this process knows, without the database. Every 500 ms it adds its counts to
-//! the others' and reads theirs; in between, each gateway may let a full bucket pass. Any excess is paid back later, up
-//! to a second full bucket.
+//! A shared limit is checked with what this process knows, without the database. Every 500 ms, the process adds its
+//! counts to the others' and reads theirs. In between, each gateway may let a full bucket pass. The excess is paid back
+//! later, up to a second full bucket.
 
 use std::{
     fmt::Display,
@@ -22,9 +22,9 @@ use crate::{
     support::{Digest, Timestamp, limits::Buckets},
 };
 
-/// Maximum counts of one limit in one exchange; the rest waits for the next.
+/// Maximum number of counts of one limit in one exchange. The rest waits for the next.
 const MAX_EXCHANGED: usize = 500;
-/// Allowance for differing clocks of gateways and for the length of a transaction.
+/// Allowance for differing clocks of gateways, and for the length of a transaction.
 const OVERLAP: Duration = Duration::from_secs(5);
 
 /// The limits of the authorization server.
@@ -37,7 +37,7 @@ pub(super) struct RateLimits {
     exchanged: AtomicI64,
 }
 
-/// For each key a bucket that holds a burst and refills by one each period.
+/// Has a bucket for each key. A bucket holds a burst, and refills by one in each period.
 #[derive(Clone)]
 pub(super) struct RateLimit {
     name: &'static str,
@@ -106,7 +106,7 @@ impl RateLimit {
         self.buckets.give_back(&self.key(key), now);
     }
 
-    /// A MAC, since the database must not reveal addresses.
+    /// A MAC, because the database must not reveal addresses.
     fn key(&self, key: impl Display) -> Digest {
         self.pepper.mac(&format!("limit {} {key}", self.name))
     }

@@ -1,20 +1,21 @@
 //! Redirect URIs: registration and matching (`OA-55` to `OA-62`).
 //!
-//! They are compared as raw strings: normalization hides differences that matter.
+//! They are compared as raw text, because normalization hides differences that matter.
 
 use url::{Host, Url, form_urlencoded};
 
 /// Maximum length, in bytes (`OA-32`).
 const LONGEST: usize = 2048;
 
-/// Private-use schemes without a period of well-known applications, allowed in addition to the operator's (`OA-58`).
+/// Private-use schemes of well-known applications that have no period. They are allowed in addition to the operator's
+/// (`OA-58`).
 const WELL_KNOWN: [&str; 8] = ["cursor", "vscode", "vscode-insiders", "windsurf", "zed", "claude", "goose", "kiro"];
 
 /// Schemes that are always refused (`OA-59`).
 const REFUSED: &[&str] =
     &["javascript", "data", "vbscript", "file", "blob", "mailto", "about", "ws", "wss", "ftp", "view-source", "http"];
 
-/// Loopback hosts; one never matches another (`OA-57`).
+/// Loopback hosts. None of them matches another (`OA-57`).
 const LOOPBACK: &[&str] = &["127.0.0.1", "[::1]", "localhost"];
 
 /// A redirect URI that may be registered.
@@ -38,7 +39,7 @@ pub enum RedirectTarget {
 /// Reason for refusing a redirect URI.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRedirectUri {
-    /// Too long (2048 bytes), or not a URI.
+    /// Longer than 2048 bytes, or not a URI.
     #[error("a redirect URI is not an absolute URI of at most 2048 bytes")]
     Form,
     /// White space, control characters, backslashes, `*` and non-ASCII characters are never allowed.
@@ -59,7 +60,7 @@ pub enum InvalidRedirectUri {
 }
 
 impl RedirectUri {
-    /// Checks a redirect URI for registration (`OA-58`, `OA-59`); `schemes` are schemes without a period that the
+    /// Checks a redirect URI for registration (`OA-58`, `OA-59`). `schemes` are schemes without a period that the
     /// operator allows in addition to the well-known ones.
     pub fn parse(raw: &str, schemes: &[String]) -> Result<Self, InvalidRedirectUri> {
         if raw.len() > LONGEST {
@@ -84,7 +85,7 @@ impl RedirectUri {
         Ok(Self { raw: raw.to_owned(), target })
     }
 
-    /// A stored redirect URI, checked at registration.
+    /// A stored redirect URI, which was checked at registration.
     pub fn stored(raw: &str) -> Self {
         let (scheme, rest) = raw.split_once(':').unwrap_or((raw, ""));
         let target = match loopback(raw) {
@@ -109,12 +110,13 @@ impl RedirectUri {
         &self.target
     }
 
-    /// True if an app owns its scheme.
+    /// True if the URI's scheme belongs to an app.
     pub fn is_of_app(&self) -> bool {
         matches!(self.target, RedirectTarget::App(_))
     }
 
-    /// The host without its port, or an app's scheme: the receiver of answers, for the operator's list (`OA-44`).
+    /// The host without its port, or an app's scheme. It identifies who gets the answers, for the operator's list
+    /// (`OA-44`).
     pub fn recipient(&self) -> &str {
         match &self.target {
             RedirectTarget::App(scheme) => scheme,
@@ -200,7 +202,7 @@ fn web(url: &Url, rest: &str) -> Result<RedirectTarget, InvalidRedirectUri> {
     }
     if let Some(Host::Domain(domain)) = url.host() {
         let domain = domain.trim_end_matches('.');
-        // N-21; unlisted names, such as an intranet's, pass
+        // N-21; names that are not listed pass, such as those in an intranet
         let suffix = psl::suffix(domain.as_bytes());
         if domain.is_empty() || suffix.is_some_and(|suffix| suffix.is_known() && suffix == domain) {
             return Err(InvalidRedirectUri::Host);

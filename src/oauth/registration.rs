@@ -1,7 +1,7 @@
 //! Dynamic client registration (RFC 7591; `OA-31` to `OA-43`).
 //!
-//! Registration is open to everyone, so everything is bounded: registrations of one network, the bytes of one client,
-//! and the number of clients without consent.
+//! Anyone may register, so everything is limited: registrations from one network, the bytes of one client, and the
+//! number of clients without a consent.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ use crate::{
     support::{Digest, Secret, Timestamp, printable_name},
 };
 
-/// Bounds on clients without consent (`OA-42`). A person needs some minutes to log in.
+/// Limits for clients without a consent (`OA-42`). A person needs some minutes to log in.
 const UNUSED_LIMITS: UnusedLimits =
     UnusedLimits { clients: 50_000, bytes: 64 * 1024 * 1024, protected: Duration::from_mins(15) };
 /// Maximum bytes of one client in the store.
@@ -110,8 +110,8 @@ enum AuthMethod {
 pub(super) struct Registrations {
     deps: OAuthDeps,
     pepper: Arc<Pepper>,
-    /// Registrations by network (as a MAC): generous, since hosted clients share a network, and a registration with a
-    /// consent does not count (`OA-42`).
+    /// Registrations by network (as a MAC). The limit is generous, because hosted clients share a network and a
+    /// registration that leads to a consent does not count (`OA-42`).
     limits: RateLimit,
     tokens: Arc<InitialAccessTokens>,
 }
@@ -124,14 +124,14 @@ impl Registrations {
         Self { deps, pepper, limits, tokens }
     }
 
-    /// Refunds one registration to a network, after a consent to it (`OA-42`).
+    /// Refunds one registration to a network after it led to a consent (`OA-42`).
     pub(super) fn give_back(&self, network: &Digest, now: Timestamp) {
         self.limits.give_back(network.to_base64url(), now);
     }
 
     /// Registers a client and returns its metadata as stored (RFC 7591 3.2.1). A registered public client keeps its id
-    /// (`OA-41`). A revoked client is refused until the operator restores it: a new id would undo the revocation.
-    /// `token` is the initial access token in the request, if any.
+    /// (`OA-41`). A revoked client is refused until the operator restores it, because a new id would undo the
+    /// revocation. `token` is the initial access token in the request, if there is one.
     pub(super) async fn register(
         &self,
         body: &[u8],
@@ -178,7 +178,7 @@ impl Registrations {
         Ok(metadata)
     }
 
-    /// Adds a client, with a use of its initial access token if it needs one (`OA-44`).
+    /// Adds a client. If it needs an initial access token, one use of the token is taken (`OA-44`).
     async fn admit(
         &self,
         client: Client,
@@ -249,7 +249,7 @@ impl Registrations {
         Ok(self.deps.storage.clients().purge(&UNUSED_LIMITS, now).await?)
     }
 
-    /// One invalid URI rejects the whole request (`OA-32`).
+    /// Reads the redirect URIs. One that is invalid rejects the whole request (`OA-32`).
     fn redirect_uris(
         &self,
         given: Option<&Value>,
@@ -310,7 +310,8 @@ impl RegistrationRequest {
         Ok(request)
     }
 
-    /// A client without a method is public: a secret given to an unknown client proves nothing (`OA-34`).
+    /// The authentication method. A client that names none is public, because a secret for an unknown client proves
+    /// nothing (`OA-34`).
     fn method(&self) -> Result<AuthMethod, ErrorResponse> {
         match self.token_endpoint_auth_method.as_deref() {
             None | Some("none") => Ok(AuthMethod::None),
@@ -323,7 +324,7 @@ impl RegistrationRequest {
         }
     }
 
-    /// The keys of a client that signs its assertions, which are required here (`OA-34`).
+    /// The keys of a client that signs its assertions; such a client must have some (`OA-34`).
     fn keys(&self, method: AuthMethod) -> Result<Option<ClientKeys>, ErrorResponse> {
         if method != AuthMethod::PrivateKeyJwt {
             return Ok(None);
@@ -337,8 +338,8 @@ impl RegistrationRequest {
         Ok(Some(ClientKeys::Inline(set.to_string())))
     }
 
-    /// Drops grant types not open to registration, if the code flow or the device flow remains (`OA-37`): only the
-    /// operator may create service accounts (`OA-144`).
+    /// Drops grant types that are not open to registration, if the code flow or the device flow is left (`OA-37`). Only
+    /// the operator may create service accounts (`OA-144`).
     fn grant_types(&self) -> Result<Vec<GrantType>, ErrorResponse> {
         let code_remains = self.response_types.as_ref().is_none_or(|types| types.iter().any(|name| name == "code"));
         let mut types = match &self.grant_types {
@@ -362,7 +363,7 @@ impl RegistrationRequest {
         }
     }
 
-    /// The printable name, truncated, or a neutral name (`OA-33`).
+    /// The printable name, truncated; a neutral name if there is none (`OA-33`).
     fn name(&self) -> String {
         let text = self.client_name.as_deref().unwrap_or_default();
         let name = printable_name(text, LONGEST_NAME);
@@ -452,7 +453,7 @@ fn metadata_error(text: &str) -> ErrorResponse {
     ErrorResponse::InvalidClientMetadata(text.to_owned())
 }
 
-/// Digest of a registration without ports and order (`OA-41`).
+/// Digest of a registration, without ports and regardless of order (`OA-41`).
 fn fingerprint(uris: &[RedirectUri], metadata: &Map<String, Value>) -> Digest {
     let mut uris: Vec<String> = uris.iter().map(RedirectUri::without_port).collect();
     uris.sort_unstable();

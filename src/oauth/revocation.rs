@@ -1,4 +1,4 @@
-//! Index of revocable credentials: cancels streams and cached tokens at once (`OA-131`).
+//! Index of credentials that can be revoked: cancels streams and cached tokens at once (`OA-131`).
 
 use std::{
     collections::HashMap,
@@ -25,18 +25,18 @@ use crate::{
     support::Timestamp,
 };
 
-/// After this time without a read of the store, a remembered verdict waits for the next read.
+/// Time without a read of the store after which a remembered verdict waits for the next read.
 const SILENCE: Duration = Duration::from_secs(1);
 /// Maximum time of a read that checks whether the database answers.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time between failed reads.
+/// Pause between failed reads.
 const TRIED_EVERY: Duration = Duration::from_millis(250);
-/// Number of removed users kept for a slow listener.
+/// Number of removed users that are kept for a slow receiver.
 const GONE_USERS: usize = 1_024;
-/// After this time without a read, the store may have deleted unread revocations.
+/// Time without a read after which the store may have deleted revocations that were not read.
 const LONG_SILENCE: Duration = Duration::from_hours(12);
 
-/// Cancellation tokens of the grants, keys and tokens in use. An entry is needed as long as its token is held: by a
+/// Cancellation tokens of the grants, keys and tokens in use. An entry is needed while its token is held: by a
 /// remembered credential, or by a call or stream that outlives its credential.
 #[derive(Debug, Default)]
 pub struct RevocationIndex(Mutex<HashMap<Revocation, RevocationEntry>>);
@@ -50,7 +50,7 @@ pub(super) struct Revocations {
     feed: tokio::sync::Mutex<RevocationFeed>,
     /// Start of the last successful read of the feed, in milliseconds.
     read: AtomicI64,
-    /// Number of changes of rights read so far.
+    /// Number of changes of rights that were read so far.
     rights: AtomicU64,
     /// Users who were disabled or deleted.
     gone: broadcast::Sender<UserId>,
@@ -59,21 +59,21 @@ pub(super) struct Revocations {
 #[derive(Debug)]
 struct RevocationEntry {
     revoked: Arc<CancellationToken>,
-    /// The token of the parent entry, which is needed for as long as this one.
+    /// The token of the parent entry, which is needed while this one is.
     _above: Option<Arc<CancellationToken>>,
 }
 
 // === impl RevocationIndex ===
 
 impl RevocationIndex {
-    /// Token that is cancelled when `subject` is revoked. Take it before the look-up in the store, so that no
-    /// revocation is missed in between.
+    /// A token that is cancelled when `subject` is revoked. Take it before the look-up in the store, so that no
+    /// revocation in between is missed.
     pub fn watch(&self, subject: Revocation) -> Arc<CancellationToken> {
         Arc::clone(&self.0.lock().entry(subject).or_insert_with(|| RevocationEntry::new(None)).revoked)
     }
 
-    /// Token that is cancelled when this access token, its generation or its grant is revoked. A cancelled entry ended
-    /// with its parent, and starts again: the store decides whether it is still alive.
+    /// A token that is cancelled when this access token, its generation or its grant is revoked. An entry that was
+    /// cancelled with its parent starts again, because the store decides whether it is still alive.
     pub fn watch_token(&self, grant: &Arc<CancellationToken>, claims: &Claims) -> Arc<CancellationToken> {
         let mut entries = self.0.lock();
         let mut below = |above: &Arc<CancellationToken>, subject: Revocation| {
@@ -157,7 +157,8 @@ impl Revocations {
         Ok(Self { deps, uses, index: RevocationIndex::default(), signing, feed, read, rights, gone })
     }
 
-    /// Number of the present state of all keys' rights. Credentials verified under another number are verified again.
+    /// Number of the present state of all keys' rights. A credential that was verified under another number is verified
+    /// again.
     pub(super) fn rights(&self) -> u64 {
         self.rights.load(Ordering::Acquire)
     }
@@ -184,13 +185,14 @@ impl Revocations {
         self.read_from(&mut *self.feed.lock().await).await
     }
 
-    /// True if remembered verdicts may be used: the store was read a moment ago, or only this process uses it, and
+    /// True if remembered verdicts may be used: the store was read a moment ago, or only this process uses it and
     /// applies its own revocations.
     pub(super) fn is_current(&self, now: Timestamp) -> bool {
         !self.deps.storage.is_shared() || self.silence(now) <= SILENCE
     }
 
-    /// Applies revocations missed while reads failed. Waits for a missing database as long as a restart takes.
+    /// Applies revocations that were missed while reads failed. If the database is down, waits as long as a restart of
+    /// it takes.
     pub(super) async fn catch_up(&self) -> Result<(), OAuthError> {
         let until = Instant::now() + RESTARTS_WITHIN;
         loop {
@@ -210,7 +212,7 @@ impl Revocations {
         timeout(PROBE_TIMEOUT, self.try_to_catch_up(Duration::ZERO)).await.is_ok_and(|read| read.is_ok())
     }
 
-    /// One read serves all waiting callers. After a failed read, all wait for the same time.
+    /// One read serves all callers that wait. After a failed read, all wait for the same time.
     async fn try_to_catch_up(&self, pause: Duration) -> Result<(), OAuthError> {
         let mut feed = self.feed.lock().await;
         if self.silence(self.deps.now()) <= SILENCE {

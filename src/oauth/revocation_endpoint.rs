@@ -26,8 +26,8 @@ pub(super) struct RevocationEndpoint {
 }
 
 impl RevocationEndpoint {
-    /// Revokes the presented token: a refresh token with its grant, an access token by itself. An unknown token, or
-    /// another client's, is ignored without an error.
+    /// Revokes the presented token: a refresh token together with its grant, an access token by itself. An unknown
+    /// token, or one of another client, is ignored without an error.
     pub(super) async fn revoke(&self, request: ClientRequest<'_>) -> Result<(), ErrorResponse> {
         let client = self.clients.authenticate(request, SoughtClient::Consented).await?;
         let token = request.form.get("token")?.ok_or_else(|| ErrorResponse::missing("token"))?;

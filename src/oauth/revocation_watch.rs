@@ -1,4 +1,4 @@
-//! Learns of revocations by other processes in time: by notices, and by polling.
+//! Notices revocations by other processes in time, from notices and by polling.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,13 +10,13 @@ use crate::storage::RevocationNotices;
 /// Time between two tries to listen for notices.
 const NOTICES_RETRY: Duration = Duration::from_secs(5);
 
-/// Reads new revocations at every notice, and when none came for a while.
+/// Reads new revocations at every notice, and if none came for a while.
 pub(super) struct RevocationWatch {
     revocations: Arc<Revocations>,
     notices: RevocationNotices,
-    /// Wakes the reader: a notice came.
+    /// Wakes the reader because a notice came.
     wake: Notify,
-    /// A read failed: the connection of the notices may be dead too.
+    /// Notified when a read failed, because the connection for notices may be dead too.
     failed: Notify,
 }
 
@@ -40,7 +40,7 @@ async fn read(revocations: &Revocations, poll: Duration, (wake, failed): (&Notif
             tokio::time::sleep(poll).await;
             continue;
         }
-        // it makes no difference which one it was
+        // it does not matter which of the two it was
         let _ = tokio::time::timeout(poll, wake.notified()).await;
     }
 }

@@ -88,7 +88,7 @@ pub(super) fn router(endpoints: Endpoints) -> Router {
     let discovery = get(discover).fallback(only_get);
     let mut router = Router::new().merge(secrets).route("/oauth/jwks", jwks);
     router = router.route("/.well-known/{*path}", discovery.clone());
-    // clients also probe below the endpoints, and must not mistake another response for a document (OA-16)
+    // clients also probe below the endpoints, and must not take another response for a document (OA-16)
     for path in ["/mcp", "/mcp/{backend}", "/sse", "/sse/{backend}"] {
         router = router.route(&format!("{path}/.well-known/{{*path}}"), get(async || not_found()));
     }
@@ -176,7 +176,7 @@ async fn push(
     Ok((StatusCode::CREATED, Json(pushed)))
 }
 
-/// The bearer token of a request; `None` if there is none, or more than one header.
+/// The bearer token of a request; `None` if there is none, or if there are several headers.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };
@@ -217,8 +217,8 @@ async fn discover(State(endpoints): State<Endpoints>, OriginalUri(uri): Original
     not_found()
 }
 
-/// Endpoint of a metadata request. The bare path describes the merged endpoint (`OA-2`). The response reveals whether a
-/// backend exists only if the operator allows it (`OA-6`).
+/// The endpoint that a metadata request is for. The bare path describes the merged endpoint (`OA-2`). The response
+/// reveals whether a backend exists only if the operator allows that (`OA-6`).
 fn resource(settings: &OAuthSettings, rest: &str, base: &str) -> Option<Endpoint> {
     let path = rest.strip_prefix(base).unwrap_or(rest);
     if path.is_empty() || path == "/" {
@@ -257,7 +257,7 @@ fn wrong_method(allowed: &'static str) -> Response {
     (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, allowed)], Json(body)).into_response()
 }
 
-/// The form of a request: exact media type, in UTF-8 (`OA-80`).
+/// The form in a request. It needs the exact media type, and must be UTF-8 (`OA-80`).
 fn form(headers: &HeaderMap, body: Body) -> Result<Params, ErrorResponse> {
     let body = body.map_err(|refused| match refused.status() {
         StatusCode::PAYLOAD_TOO_LARGE => ErrorResponse::FormTooLarge(FORM_LIMIT),

@@ -23,11 +23,11 @@ use crate::{
     support::{SealingKey, Secret},
 };
 
-/// A key signs for this long before the next one takes over by itself.
+/// Time that a key signs before the next one takes over by itself.
 const ROTATED_AFTER: Duration = Duration::from_hours(90 * 24);
-/// A key is published for this long before it signs: longer than the key set may be cached.
+/// Time that a key is published before it signs. It is longer than the key set may be cached.
 const PUBLISHED_BEFORE: Duration = Duration::from_mins(10);
-/// The same if it is to sign at once: every process learns of it in this time.
+/// The same for a key that must sign at once. Every process gets to know it in this time.
 const KNOWN_WITHIN: Duration = Duration::from_secs(5);
 
 /// The signing keys of this process.
@@ -40,9 +40,9 @@ pub struct SigningKeys {
 /// Start of a new signing key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RotationStart {
-    /// In 10 minutes, so that programs that cache the key set learn of it first.
+    /// In 10 minutes, so that programs that cache the key set get to know the key first.
     Announced,
-    /// In 5 seconds, so that every process of the gateway learns of it first.
+    /// In 5 seconds, so that every process of the gateway gets to know the key first.
     AtOnce,
 }
 
@@ -73,7 +73,7 @@ impl SigningKeys {
         self.current().jwks(self.deps.now())
     }
 
-    /// Signs claims with the present key, as a JWT of this type. None of these is an access token (RFC 9068 2.1).
+    /// Signs claims with the present key, as a JWT of this type. The result is never an access token (RFC 9068 2.1).
     pub fn sign(&self, typ: &str, claims: &Value) -> Result<Secret, OAuthError> {
         let keys = self.current();
         let (kid, key) = keys.active(self.deps.now()).ok_or(OAuthError::SigningKey)?;
@@ -81,14 +81,14 @@ impl SigningKeys {
         jsonwebtoken::encode(&header, claims, key).map(Secret::new).map_err(|_| OAuthError::SigningKey)
     }
 
-    /// The keys of the store, with their present use.
+    /// The keys in the store, with their present use.
     pub async fn list(&self) -> Result<Vec<SigningKeyView>, OAuthError> {
         let rows = self.deps.storage.signing_keys().list().await?;
         Ok(KeySet::read(rows, &self.master)?.views(self.deps.now()))
     }
 
-    /// Adds a key that signs from `start` on; the present key verifies for as long as its tokens live. Returns the next
-    /// key, which is an earlier one if one was already waiting.
+    /// Adds a key that signs from `start` on. The present key verifies for as long as its tokens live. Returns the next
+    /// key; if one was waiting already, that one.
     pub async fn rotate(&self, start: RotationStart) -> Result<SigningKeyView, OAuthError> {
         let now = self.deps.now();
         let signs_from = now + if start == RotationStart::AtOnce { KNOWN_WITHIN } else { PUBLISHED_BEFORE };
@@ -106,7 +106,7 @@ impl SigningKeys {
         }
     }
 
-    /// Withdraws a key: its tokens are refused from now on. If it was signing, a new key takes over. Returns false if
+    /// Withdraws a key, whose tokens are refused from now on. If it was signing, a new key takes over. Returns false if
     /// there is no such key.
     pub async fn withdraw(&self, kid: &str) -> Result<bool, OAuthError> {
         let now = self.deps.now();
@@ -118,7 +118,7 @@ impl SigningKeys {
         Ok(done)
     }
 
-    /// Reads the keys of the store. Returns true if one was withdrawn since the last reading.
+    /// Reads the keys from the store. Returns true if one was withdrawn since the last reading.
     pub(super) async fn sync(&self) -> Result<bool, OAuthError> {
         let read = Arc::new(KeySet::read(self.deps.storage.for_rounds().signing_keys().list().await?, &self.master)?);
         let before = self.loaded.swap(Arc::clone(&read));

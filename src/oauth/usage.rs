@@ -1,4 +1,4 @@
-//! Usage times of keys, grants and tokens, before they are stored (`OA-126`).
+//! Times of use of keys, grants and tokens, before they are stored (`OA-126`).
 
 use std::{collections::HashSet, hash::Hash};
 
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use super::{dependencies::OAuthDeps, error::OAuthError};
 use crate::model::{GrantId, KeyId};
 
-/// Maximum number of unwritten uses; further ones are dropped.
+/// Maximum number of uses that are not written yet. Any more are dropped.
 const MAX_USES: usize = 10_000;
 
 /// Records uses, and writes them to the store at intervals.
@@ -18,8 +18,8 @@ pub(super) struct UsageRecorder {
     generations: PendingUses<String>,
 }
 
-/// Uses that are not written yet. They stay until they are: code that needs them in the store writes them too, and a
-/// failed or interrupted write loses none.
+/// Uses that are not written yet. They stay until they are written. Code that needs them in the store writes them too,
+/// and a failed or interrupted write loses none.
 struct PendingUses<T>(Mutex<HashSet<T>>);
 
 impl UsageRecorder {
@@ -43,8 +43,8 @@ impl UsageRecorder {
         self.generations.note(&generation.to_owned());
     }
 
-    /// Writes the recorded uses, first the ones that decide about refresh tokens. Only calls whose result depends on it
-    /// wait for it.
+    /// Writes the recorded uses. Uses that decide about refresh tokens come first. Only a call whose result depends on
+    /// it waits for it.
     pub(super) async fn write(&self) -> Result<(), OAuthError> {
         let (storage, now) = (&self.deps.storage, self.deps.now());
         let generations = self.generations.all();

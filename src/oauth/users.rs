@@ -21,8 +21,8 @@ impl Users {
         Ok(self.deps.storage.users().list(self.deps.now()).await?)
     }
 
-    /// Locks a user out until it is enabled again: keys, grants, browser sessions. Running calls and streams end within
-    /// a second. Returns false if there is no such user.
+    /// Locks a user out until the user is enabled again, with all keys, grants and browser sessions. Running calls and
+    /// streams end within a second. Returns false if there is no such user.
     pub async fn disable(&self, user: &UserId) -> Result<bool, OAuthError> {
         let done = self.deps.storage.users().disable(user, self.deps.now()).await?;
         self.changed(user, UserChange::Disabled, done).await
@@ -34,7 +34,7 @@ impl Users {
         self.changed(user, UserChange::Enabled, done).await
     }
 
-    /// Deletes a user with keys, grants, browser sessions, sessions and invitations, and returns counts of them.
+    /// Deletes a user with keys, grants, browser sessions, sessions and invitations, and returns how many of each.
     /// Running calls and streams end within a second. `None` if there is no such user.
     pub async fn delete(&self, user: &UserId) -> Result<Option<EndedUser>, OAuthError> {
         let ended = self.deps.storage.users().delete(user, self.deps.now()).await?;

@@ -1,7 +1,7 @@
 //! Verification of access tokens and API keys, with a cache (`OA-99`, `OA-113`).
 //!
-//! The hot path is one look-up by digest, without signature checks or SQL. A revocation invalidates the cached entry at
-//! once.
+//! The usual case is one look-up by digest, without signature checks or SQL. A revocation invalidates the cached entry
+//! at once.
 
 use std::{
     net::IpAddr,
@@ -31,7 +31,7 @@ use crate::{
     support::{DigestKey, FastHash, Timestamp},
 };
 
-/// Maximum number of cached credentials; the least used are evicted first.
+/// Maximum number of cached credentials. The least used are evicted first.
 const MAX_REMEMBERED: u64 = 20_000;
 /// Precision of `last_used` of keys and grants (`OA-126`).
 const NOTED_EVERY: Duration = Duration::from_mins(1);
@@ -49,7 +49,7 @@ pub struct VerifiedCredential {
     pub revoked: Arc<CancellationToken>,
     /// Time of the last recorded use.
     noted: AtomicI64,
-    /// Number of all keys' rights at its look-up.
+    /// Number of the state of all keys' rights when it was looked up.
     rights: u64,
 }
 
@@ -111,7 +111,7 @@ impl Verifier {
         Ok(verified)
     }
 
-    /// A credential as last verified, unless it is known to have ended since: the database may know more.
+    /// A credential as it was last verified; `None` if it is known to have ended since. The database may know more.
     pub(super) fn remembered(&self, presented: &str) -> Option<Arc<VerifiedCredential>> {
         let known = self.remembered.get(&self.key.digest(presented));
         known.filter(|known| known.holds(self.deps.now()))
@@ -138,7 +138,8 @@ impl Verifier {
         Ok(Arc::new(verified))
     }
 
-    /// Makes every credential be verified again at its next use, since the rights of some depend on the groups.
+    /// Makes sure that every credential is verified again at its next use, because the rights of some depend on the
+    /// groups.
     pub(super) fn forget(&self) {
         self.remembered.invalidate_all();
     }
@@ -167,7 +168,7 @@ impl Verifier {
         let holder = self.keys.authenticate_bearer(presented, from).await?;
         let expires = self.keys.ends(&holder.key).await?;
         let revoked = self.revocations.index().watch(Revocation::Key(holder.key.clone()));
-        // again, after the watch is registered
+        // again, now that the watch is registered
         let Some(holder) = self.keys.holder(&holder.key).await? else { return Err(KeyRefusal::Unknown) };
         let caller =
             Caller { user: holder.user, client: None, grant: None, key: Some(holder.key), rights: holder.rights };
@@ -217,7 +218,7 @@ impl Verifier {
             key: Some(grant.key),
             rights: access::granted(&scopes, &grant.endpoint.target, &settings.backends.groups(), &holder.rights),
         };
-        // the end of a grant may have moved closer since the token was issued
+        // the grant may end sooner now than when the token was issued
         let expires = expires.min(grant.expires);
         let opens = CredentialAccess::Endpoint(grant.endpoint, scopes);
         let noted = AtomicI64::new(now.as_millis());
@@ -232,7 +233,7 @@ impl Verifier {
         }))
     }
 
-    /// Refuses an access token: the reason is only recorded (`OA-108`).
+    /// Refuses an access token. The reason is only recorded (`OA-108`).
     fn refused(&self, reason: &str, grant: Option<&str>) -> Option<VerifiedCredential> {
         let grant = grant.map(GrantId::new);
         self.deps.audit.record(RefusalEvent::Token { grant, reason: reason.to_owned() });

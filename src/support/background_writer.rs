@@ -34,7 +34,7 @@ struct SharedQueue {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// Only whole lines.
+    /// Complete lines that wait to be written.
     waiting: Vec<u8>,
     /// Lines lost since the last report.
     lost: u64,

@@ -33,7 +33,7 @@ pub enum MetricKind {
     Counter,
     /// A value of this moment.
     Gauge,
-    /// Counts by size.
+    /// Number of measurements in each bucket of sizes.
     Histogram,
 }
 
@@ -55,7 +55,7 @@ pub enum LabelValues {
     Fixed(&'static [&'static str]),
     /// Words that the program knows, too many to begin with; the counters of `first` begin at zero.
     Known {
-        /// The words, described.
+        /// A description of the words, as `docs/operations.md` shows it.
         of: &'static str,
         /// Those of which one expects some.
         first: &'static [&'static str],

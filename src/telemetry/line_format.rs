@@ -14,7 +14,7 @@ use tracing_subscriber::{Layer, layer::Context, registry::LookupSpan};
 /// Line format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineFormat {
-    /// Text for people.
+    /// Text that people can read.
     Text,
     /// One JSON object per line.
     Json,
@@ -26,14 +26,14 @@ pub(super) struct SharedFormat {
     is_json: Arc<AtomicBool>,
 }
 
-/// Layer that writes each line by one of two. A `reload` layer would be locked while it writes, and writing a line enters
-/// the span of its request, which locks it again.
+/// Layer that writes each line with either of two formats. A `reload` layer would be locked while it writes, and
+/// writing a line enters the span of its request, which locks it again.
 pub(super) struct EitherFormat<T, J> {
-    /// The choice.
+    /// The format in use, which can change at any time.
     pub(super) format: SharedFormat,
-    /// Writer of text.
+    /// Writes a line of text.
     pub(super) text: T,
-    /// Writer of JSON.
+    /// Writes a line of JSON.
     pub(super) json: J,
 }
 

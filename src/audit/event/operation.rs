@@ -43,7 +43,7 @@ impl OperationEvent {
 /// An event of an operator, and who that is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperatorAct {
-    /// The event.
+    /// The event that the operator caused.
     what: OperationEvent,
     /// The user of the operating system.
     operator: String,

@@ -14,7 +14,7 @@ pub enum RefusalEvent {
     /// A valid API key in a place where it opens nothing.
     KeyMisplaced {
         key: Option<KeyId>,
-        /// The key's rights.
+        /// The reason: what the key is for.
         reason: &'static str,
     },
     /// An access token that opens nothing.
@@ -24,7 +24,7 @@ pub enum RefusalEvent {
         /// The reason, which is not revealed to the client.
         reason: String,
     },
-    /// A client's request.
+    /// The request of an OAuth client.
     Request {
         /// The error code sent to the client.
         error: &'static str,

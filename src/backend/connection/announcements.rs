@@ -1,5 +1,5 @@
-//! Notifications that concern more clients than the one in whose call they come: lists that changed, resources that were
-//! updated. Servers write them to the stream of a call, where only its client would hear them, so they go by their kind
+//! Notifications that may concern clients outside the call in which they arrive: changed lists, updated resources.
+//! Servers write them to the stream of a call, which only its client reads, so the gateway routes them by method
 //! (`translation` 3.4, SUB).
 
 use super::state::ServerConnection;
@@ -9,13 +9,13 @@ use crate::{
     model::{Delivery, Requester},
 };
 
-/// True for notifications of these kinds.
+/// True for methods whose notifications may concern clients outside the call.
 pub(super) fn is_announcement(method: &Method) -> bool {
     *method == Method::ResourceUpdated || !ListKind::changed_by(method).is_empty()
 }
 
-/// Tells all whom the notification concerns, each client once. One with a session that made the call `on` hears of it there,
-/// in the returned event: it may have no other stream.
+/// Notifies every client concerned, each once. If a session made the call `on`, its notification is in the returned
+/// event, to be sent in that call: the client may have no other stream.
 pub(super) fn announce(
     connection: &ServerConnection,
     notification: Notification,
@@ -33,19 +33,19 @@ pub(super) fn announce(
     Some((call, Event::Notified(notification)))
 }
 
-/// Tells of a changed list. The session that made the call hears of it on its own listen too, which knows its list, and shows
-/// its client one of both.
+/// Notifies of a changed list. The session that made the call receives the notification on its listen too, which keeps
+/// track of its list; its client sees the change once.
 fn announce_change(connection: &ServerConnection, notification: &Notification) {
     let context = &connection.context;
     context.listens.notify(&context.key, notification, &Addressees::All);
-    // behind an address one server serves all: the gateway's own list may have changed with that of this client
+    // a server at an address serves all clients: the gateway's own list may have changed along with this client's
     if context.abilities.delivery == Delivery::Exchange && !context.key.is_base() {
         context.listens.notify(&ConnectionKey::base(), notification, &Addressees::one(Requester::Gateway));
     }
 }
 
-/// Tells of an updated resource those who subscribed to it, or the only client of the connection. Returns true if the session
-/// that made the call is among them, which is not told here.
+/// Notifies the subscribers of an updated resource, or the only client of the connection. Returns true if the session
+/// that made the call is one of them: it is left out here, and gets the event in its call.
 fn announce_update(connection: &ServerConnection, notification: &Notification, caller: Option<&Requester>) -> bool {
     let context = &connection.context;
     let (addressees, is_for_caller) = match caller {

@@ -1,4 +1,4 @@
-//! Messages sent in the background, best effort: answers, cancellations. Knows nothing of their content.
+//! Messages sent in the background, best effort: answers, cancellations.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,9 +11,9 @@ use crate::{
     model::BackendId,
 };
 
-/// Maximum number of unsent messages; further ones are dropped.
+/// Maximum number of unsent messages; more are dropped.
 const MAX_UNSENT: usize = 64;
-/// Maximum time for sending one message, once a replica may send at all.
+/// Maximum time for sending one message, not counting the wait until this replica may send.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Sends messages in the background of one connection, until its `end`. Clones share the state.
@@ -27,7 +27,6 @@ pub(crate) struct BackgroundSender {
 }
 
 impl BackgroundSender {
-    /// Creates a sender without messages.
     pub(crate) fn new(
         backend: &BackendId,
         transport: &Arc<dyn Transport>,
@@ -38,7 +37,7 @@ impl BackgroundSender {
         Self { backend, transport, tasks, end, room: Arc::new(Semaphore::new(MAX_UNSENT)) }
     }
 
-    /// Sends a message, best effort.
+    /// Sends a message, best effort: it is dropped if [`MAX_UNSENT`] are waiting.
     pub(crate) fn send(&self, message: Message) {
         self.send_in_order(vec![message]);
     }

@@ -26,13 +26,11 @@ use crate::{
 /// A call to a server.
 #[derive(Debug, Clone)]
 pub(crate) struct OutboundCall {
-    /// The method.
     pub(crate) method: Method,
-    /// `None`: the protocol of the server decides.
+    /// `None`: the server's protocol decides.
     kind: Option<CallKind>,
-    /// Its parameters.
     pub(crate) params: Payload,
-    /// The requester: a client session, the clients of one user without a session, or the gateway.
+    /// The owner of the call: a client session, the clients of one user without a session, or the gateway.
     pub(crate) holder: Requester,
     /// The caller; `None` if the gateway makes the call.
     pub(crate) caller: Option<Arc<Caller>>,
@@ -42,11 +40,11 @@ pub(crate) struct OutboundCall {
     pub(crate) client: Option<Arc<ClientInfo>>,
     /// Parameters that are mirrored in headers (2026-07-28).
     pub(crate) mirror: Option<Arc<Mirror>>,
-    /// The lowest level of log messages that the client wants.
+    /// Lowest level of log messages that the client wants.
     pub(crate) level: Option<Level>,
     /// Treatment of members that the server's version does not define.
     pub(crate) profile: Profile,
-    /// The reason that the server gets if the call is cancelled.
+    /// Reason sent to the server if the call is cancelled.
     pub(crate) cancel_reason: CancelReason,
 }
 
@@ -61,7 +59,7 @@ struct CallTicket {
 // === impl OutboundCall ===
 
 impl OutboundCall {
-    /// A client's call.
+    /// A call made for a client.
     pub(crate) fn by(Call { method, params, context }: &Call) -> Self {
         Self {
             method: method.clone(),
@@ -78,7 +76,7 @@ impl OutboundCall {
         }
     }
 
-    /// A call of the gateway's own, in which the server can ask nobody.
+    /// A call of the gateway's own. The server cannot send requests in it.
     pub(crate) fn of_gateway(method: Method, params: Payload) -> Self {
         Self {
             method,
@@ -114,7 +112,7 @@ impl ServerConnection {
         let connection = Arc::clone(self);
         self.exchange(call, timeout).map(move |event| match event {
             Ok(Event::Done(Outcome::Failed(error))) if connection.context.protocol.is_of_another_version(&error) => {
-                // elsewhere, one of several machines may say so: `server/discover` shows if all do
+                // behind an address, this may be one of several machines: `server/discover` shows if all of them agree
                 if connection.context.abilities.delivery == Delivery::Channel {
                     connection.end("the server no longer speaks 2026-07-28");
                 }
@@ -131,7 +129,7 @@ impl ServerConnection {
         })
     }
 
-    /// Makes one call, without drawing conclusions about the connection.
+    /// Makes one call. Never ends the connection, even after an error.
     pub(super) fn exchange(
         self: &Arc<Self>,
         call: OutboundCall,
@@ -150,7 +148,7 @@ impl ServerConnection {
             };
             connection.awaits_stream(kind).await;
             off_worker(call.params.json().len()).await;
-            // no translation changes either
+            // translation changes neither of these
             let token = meta::progress_token(&call.params);
             let level = connection.context.protocol.level(call.level);
             let OutboundCall { method, holder, caller, account, mirror, cancel_reason, .. } = call;
@@ -187,13 +185,13 @@ impl ServerConnection {
                     silent_until = Instant::now() + timeout;
                 }
                 let Some(step) = step else { continue };
-                // what comes on a channel is read on the server's turn, and translated on that of the caller
+                // messages on a channel are read on the server's turn, but translated on the caller's
                 off_worker(step.as_ref().map_or(0, Event::payload_len)).await;
                 if matches!(step, Ok(Event::Notified(_) | Event::Asked(_))) {
                     yield step;
                     continue;
                 }
-                // messages that came at the same moment on another stream are not lost with the call
+                // keep messages that arrived at the same moment on another stream
                 while let Some(event) = ticket.next_late() {
                     yield Ok(event);
                 }
@@ -203,7 +201,7 @@ impl ServerConnection {
         }
     }
 
-    /// Waits for the standalone stream, on which the server may send requests of a call of this kind.
+    /// Waits until the standalone stream is open, if the server may send requests of such a call there.
     async fn awaits_stream(&self, kind: CallKind) {
         if kind == CallKind::Asking
             && self.context.can_be_asked()
@@ -213,7 +211,7 @@ impl ServerConnection {
         }
     }
 
-    /// The parameters in the server's version; those of the handshake are in it already.
+    /// Translates the parameters into the server's version. Those of the handshake are in it already.
     ///
     /// # Errors
     ///
@@ -235,7 +233,7 @@ impl ServerConnection {
     /// Forwards a client's notification.
     pub(crate) async fn notify(&self, method: Method, params: Payload, profile: Profile) {
         off_worker(params.json().len()).await;
-        // a task that the client runs for another server's question
+        // the status of a task that the client runs for another server's request
         if method == Method::TaskStatus && !self.requests.client_tasks.may_reach(&method, &params) {
             return;
         }
@@ -251,7 +249,7 @@ impl ServerConnection {
     }
 }
 
-/// The next message on the exchange of a call; on a channel there is none.
+/// The next message on the exchange of a call; pending forever on a channel.
 async fn arrived(exchange: &mut Exchange) -> Result<Message, TransportError> {
     if let Exchange::Own(messages) = exchange {
         if let Some(message) = messages.next().await {
@@ -295,7 +293,8 @@ impl CallTicket {
         }
     }
 
-    /// The time until which a silent server has to be waited for, since it waits for its client; `None` if it does not.
+    /// The time until which the gateway waits for a server that is silent because it waits for its client; `None` if it
+    /// does not wait.
     fn waits_until(&self, timeout: Duration) -> Option<Instant> {
         let now = Instant::now();
         let answered = self.connection.calls.read(self.id, |call| call.answered).flatten();
@@ -303,14 +302,14 @@ impl CallTicket {
         after_answer.or_else(|| self.connection.requests.is_open_in(self.id).then_some(now + timeout))
     }
 
-    /// The end of a call whose server was silent for this time.
+    /// Ends a call after `timeout` without a message.
     fn given_up(&self, timeout: Duration) -> Event {
         self.connection.given_up_for_silence(timeout);
         timed_out(&self.connection.context.backend, timeout)
     }
 
-    /// The next notification that came at the same moment as the end. A server request goes to the listen; without one
-    /// it is dropped, which refuses it.
+    /// The next notification that arrived at the same moment as the end. A server request goes to the client's listen,
+    /// or is refused by dropping it.
     fn next_late(&mut self) -> Option<Event> {
         loop {
             match self.events.ready()? {
@@ -332,7 +331,7 @@ impl Drop for CallTicket {
         if kind == CallKind::Handshake || self.connection.is_over() {
             return;
         }
-        // `translation` 4b.6: the server requests of the call are answered first
+        // `translation` 4b.6: first answer the server requests of the call
         let mut messages = self.connection.requests.close_of(self.id);
         messages.push(cancellation(self.id, &self.cancel_reason));
         self.connection.sender.send_in_order(messages);

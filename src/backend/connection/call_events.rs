@@ -8,16 +8,15 @@ use crate::{
     },
 };
 
-/// The events, without the end, that wait for a slow reader; further ones are dropped.
+/// Bounds of the events that wait for a slow reader; more are dropped, except the last one.
 pub(super) const QUEUE: Bounds = Bounds { messages: 255, bytes: 4 * 1024 * 1024 };
 
 /// The sending side. Dropping it ends the stream.
 pub(super) type EventSender = QueueSender<Event>;
 
-/// The reading side.
 pub(super) type EventReceiver = QueueReceiver<Event>;
 
-/// Creates both sides; what waits is charged to this account.
+/// Creates both ends. Waiting events are charged to `account`.
 pub(super) fn call_events(account: Account) -> (EventSender, EventReceiver) {
     byte_queue(QUEUE, account)
 }

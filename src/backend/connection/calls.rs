@@ -1,4 +1,4 @@
-//! Open and recently cancelled calls of one connection. Knows nothing of versions.
+//! Open and recently cancelled calls of one connection.
 
 use std::{
     collections::HashMap,
@@ -31,47 +31,47 @@ use crate::{
     wire::sent_requests::SentRequests,
 };
 
-/// Time in which a server may still send messages about a cancelled call: requests and notifications until then may
-/// belong to it, and to no other client.
+/// Time in which a server may still send messages about a cancelled call. Requests and notifications in this time may
+/// belong to it, so they go to no other client.
 pub(crate) const LINGER: Duration = Duration::from_secs(10);
 
 /// Open calls, recently cancelled calls, and the owners of what calls created.
 pub(crate) struct Calls {
     open: Mutex<SentRequests<CallSlot>>,
-    /// Locked within `open`: until its answer, a call is in one of the two.
+    /// Locked while `open` is held, so that a cancelled call is always in one of the two.
     lingering: Mutex<HashMap<u64, Lingering>>,
     pub(super) ownership: Mutex<Ownership>,
     owners: Mutex<CallOwners>,
     sharing: Sharing,
     unanswered: UnansweredCalls,
-    /// True once a client's call was answered.
+    /// True once a call of a client has been answered.
     has_answered: AtomicBool,
     /// True if the end of the connection cut off a client's call.
     has_cut_off: AtomicBool,
 }
 
-/// Use of a connection by clients, in the end.
+/// How clients used a connection that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClientUse {
-    /// No call of a client reached it.
+    /// No client called it.
     Unused,
-    /// It ended in a client's call, the first one.
+    /// It ended during the first client call.
     CutOff,
-    /// It answered a client's call.
+    /// It answered at least one client call.
     Answered,
 }
 
-/// Ambiguity of messages that name no call.
+/// Can messages that name no call be attributed?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sharing {
     /// One client session makes all calls, or each call has its own exchange.
     Unambiguous,
-    /// Several client sessions make calls.
+    /// Several client sessions make calls, without an exchange for each.
     Ambiguous,
 }
 
-/// Knowledge about a server with an exchange for each call: true once it has asked on its standalone stream while a call ran,
-/// so that its requests name no call. Shared by all its connections.
+/// True once a server with an exchange for each call has sent a request on its standalone stream during a call: its
+/// requests name no call. Shared by all connections to the server.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AsksOnStream(Arc<AtomicBool>);
 
@@ -81,39 +81,36 @@ struct CallSlot {
     events: EventSender,
 }
 
-/// An open call.
+/// A call that the server has not answered.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenCall {
-    /// Its method.
     pub(super) method: Method,
-    /// The client's own progress token.
+    /// The client's own progress token; the server sees the call's id instead.
     pub(super) token: Option<Bytes>,
     /// The caller; `None` if the gateway makes it.
     pub(super) caller: Option<Arc<Caller>>,
-    /// The client session that makes it.
+    /// The client session that makes it, or the gateway.
     pub(super) holder: Requester,
-    /// The log level that it asked for (2026-07-28).
+    /// Log level that the client asked for in the call (2026-07-28).
     pub(super) level: Option<Level>,
-    /// Its kind.
     pub(super) kind: CallKind,
-    /// Time of the client's last answer to a server request.
+    /// The time of the client's last answer to a server request of this call.
     pub(super) answered: Option<Instant>,
-    /// Time at which a server request of this call was closed, unless its client has answered another since.
+    /// The time when a server request of this call was closed. `None` again once the client has answered another.
     pub(super) request_closed: Option<Instant>,
 }
 
-/// Kinds of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallKind {
-    /// The handshake: never cancelled (all versions, cancellation), without server requests.
+    /// The handshake: it is never cancelled (all versions, cancellation) and has no server requests.
     Handshake,
     /// A client's call that may have server requests.
     Asking,
-    /// A call of a client or the gateway without server requests.
+    /// A call without server requests, by a client or the gateway.
     Plain,
 }
 
-/// A cancelled call.
+/// A cancelled call that the server may still send messages about.
 #[derive(Debug)]
 struct Lingering {
     holder: Requester,
@@ -122,26 +119,23 @@ struct Lingering {
     until: Instant,
 }
 
-/// The owners of all calls so far on a connection that several client sessions share. A server request outside of any call
+/// Owners of all calls so far on a connection shared by several client sessions. A server request outside of any call
 /// may concern each of them.
 #[derive(Debug, Default)]
 enum CallOwners {
-    /// No client has called.
+    /// No client has called yet.
     #[default]
     None,
-    /// Only the owner of this caller has.
+    /// All calls came from the owner of this caller.
     One(Arc<Caller>),
-    /// Several have.
+    /// More than one owner has called.
     Several,
 }
 
 /// Client sessions with calls on one connection.
 pub(super) enum Callers {
-    /// None.
     None,
-    /// This one only.
     One(Requester),
-    /// Several.
     Many,
 }
 
@@ -171,12 +165,12 @@ impl OpenCall {
 // === impl AsksOnStream ===
 
 impl AsksOnStream {
-    /// Notes such a request.
+    /// Records a request on the standalone stream during a call.
     pub(super) fn note(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// True once there was one.
+    /// True once such a request was recorded.
     pub(crate) fn is_noted(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -185,7 +179,7 @@ impl AsksOnStream {
 // === impl Calls ===
 
 impl Calls {
-    /// Creates an empty table, with ids from `first_id`. Its calls are counted in `unanswered`.
+    /// Creates an empty table. Ids start at `first_id`, and `unanswered` counts the calls.
     pub(super) fn new(sharing: Sharing, first_id: u64, unanswered: UnansweredCalls) -> Self {
         let open = Mutex::new(SentRequests::starting_at(first_id));
         let (lingering, ownership, owners) = (Mutex::default(), Mutex::default(), Mutex::default());
@@ -193,16 +187,17 @@ impl Calls {
         Self { open, lingering, ownership, owners, sharing, unanswered, has_answered, has_cut_off }
     }
 
-    /// The id of the next call.
+    /// The id that the next call will get.
     pub(super) fn next_id(&self) -> u64 {
         self.open.lock().next_id()
     }
 
-    /// Opens a call; returns its id and its events, which are charged to `account` while they wait. `over` is the reason if the connection has ended.
+    /// Opens a call; returns its id and its events, charged to `account` while they wait. `over` gives the reason if
+    /// the connection has ended.
     ///
     /// # Errors
     ///
-    /// The reason why nothing is sent on this connection any more.
+    /// The reason why the connection has ended.
     pub(super) fn open(
         &self,
         call: OpenCall,
@@ -211,7 +206,7 @@ impl Calls {
     ) -> Result<(u64, EventReceiver), String> {
         self.note_owner(&call);
         let (sender, events) = call_events(account);
-        // under the lock that `fail_all` takes, so that no call stays open on an ended connection
+        // under the lock that `fail_all` takes, so that no call is opened on a connection that has ended
         let mut open = self.open.lock();
         if let Some(reason) = over() {
             return Err(reason);
@@ -252,8 +247,8 @@ impl Calls {
         Some(slot)
     }
 
-    /// Delivers `event` to the call `id`; returns it if that is not open. If the queue is full the event is dropped, so
-    /// that a slow reader blocks nobody (design rule 7); the end is never dropped.
+    /// Delivers `event` to the call `id`, or returns it if that call is not open. If the queue is full, the event is
+    /// dropped, so that a slow reader does not block the others (design rule 7); the end is never dropped.
     pub(super) fn deliver(&self, id: u64, event: Event) -> Option<Event> {
         let mut open = self.open.lock();
         if matches!(event, Event::Done(_)) {
@@ -271,7 +266,8 @@ impl Calls {
         None
     }
 
-    /// Separates the events on the exchange of the call `id`: returns its own, passes those of other calls to `others`.
+    /// Sorts an event that arrived on the exchange of the call `id`: returns it if it is for this call, passes it to
+    /// `others` if not.
     pub(super) fn own(&self, id: u64, (to, event): (u64, Event), others: impl FnOnce(u64, Event)) -> Option<Event> {
         if to != id {
             others(to, event);
@@ -291,7 +287,6 @@ impl Calls {
         }
     }
 
-    /// The use that clients made of a connection that has ended.
     pub(crate) fn client_use(&self) -> ClientUse {
         match (self.has_answered.load(Ordering::Relaxed), self.has_cut_off.load(Ordering::Relaxed)) {
             (true, _) => ClientUse::Answered,
@@ -300,7 +295,7 @@ impl Calls {
         }
     }
 
-    /// Ends all calls with this error.
+    /// Fails all open calls with `error`.
     pub(super) fn fail_all(&self, error: &ErrorObject) {
         let open = self.open.lock().close_all();
         for slot in open {
@@ -311,7 +306,7 @@ impl Calls {
         }
     }
 
-    /// The latest time at which a server request was closed in a call that is still open, or was cancelled a moment ago.
+    /// The latest time when a server request was closed, among the open calls and the recently cancelled ones.
     pub(super) fn latest_closed(&self) -> Option<Instant> {
         let open = self.lock().iter().filter_map(|slot| slot.call.request_closed).max();
         let (lingering, now) = (self.lingering.lock(), Instant::now());
@@ -326,12 +321,12 @@ impl Calls {
         calls.ids().filter(|id| closed(id).is_some_and(|closed| closed.elapsed() >= time)).collect()
     }
 
-    /// Removes a call that is cancelled before the server answered it; returns its kind, or `None` if it is not open.
+    /// Removes a call that is cancelled before the server answered. Returns its kind, or `None` if it is not open.
     pub(super) fn give_up(&self, id: u64) -> Option<CallKind> {
         self.take_given_up(&mut self.open.lock(), id).map(|slot| slot.call.kind)
     }
 
-    /// The same for a call whose client waits: it ends with `error`. Returns false if it is not open.
+    /// Cancels a call whose client still waits; the client gets `error`. Returns false if the call is not open.
     pub(super) fn give_up_with(&self, id: u64, error: ErrorObject) -> bool {
         let Some(slot) = self.take_given_up(&mut self.open.lock(), id) else { return false };
         self.note_answer(&slot.call);
@@ -339,8 +334,8 @@ impl Calls {
         true
     }
 
-    /// Goes from the open calls to the lingering ones in one step: in between, a message of this call would pass for one of a
-    /// call that goes on.
+    /// Moves a call from the open to the lingering ones in one step. In between, a message of this call would be
+    /// attributed to another one.
     fn take_given_up(&self, open: &mut SentRequests<CallSlot>, id: u64) -> Option<CallSlot> {
         let slot = self.take(open, id)?;
         let OpenCall { holder, level, request_closed, kind, .. } = &slot.call;
@@ -358,7 +353,7 @@ impl Calls {
         Some(slot)
     }
 
-    /// Removes a cancelled call that the server has answered.
+    /// Forgets a cancelled call that the server has answered after all.
     pub(super) fn answered_late(&self, id: u64) {
         self.lingering.lock().remove(&id);
     }
@@ -368,7 +363,7 @@ impl Calls {
         !self.lingering().is_empty()
     }
 
-    /// Client sessions of recently cancelled calls.
+    /// Sessions of recently cancelled calls.
     fn lingering(&self) -> Vec<Requester> {
         let (mut lingering, now) = (self.lingering.lock(), Instant::now());
         lingering.retain(|_, one| one.until > now);
@@ -400,7 +395,7 @@ impl Calls {
         matches!(*self.owners.lock(), CallOwners::Several)
     }
 
-    /// True if a server request outside of any call can concern nobody but the owner of `caller`.
+    /// True if a server request outside of any call can only concern the owner of `caller`.
     pub(super) fn may_concern(&self, caller: &Caller) -> bool {
         match &*self.owners.lock() {
             CallOwners::None => true,
@@ -409,9 +404,9 @@ impl Calls {
         }
     }
 
-    /// The call that carries a server request. Only if one client session has calls here that allow server requests
-    /// (design rule 4): the latest of those that occur least often in `open`, so that a server that sends one request
-    /// in each call gets them distributed.
+    /// Selects the call that carries a server request; `None` unless all calls that allow server requests belong to one
+    /// client session (design rule 4). Prefers calls that occur less often in `open`, then later ones, so that requests
+    /// of a server that sends one in each call spread over the calls.
     pub(super) fn carrier(&self, open: &[u64]) -> Option<u64> {
         let calls = self.lock();
         let lingering = self.lingering();
@@ -423,13 +418,13 @@ impl Calls {
         others.all(|other| *other == slot.call.holder).then_some(best)
     }
 
-    /// True if a call is open in which the server may ask.
+    /// True if an open call allows server requests.
     pub(super) fn may_be_asked(&self) -> bool {
         self.lock().iter().any(|slot| slot.call.kind == CallKind::Asking)
     }
 
-    /// The call that a log message of this level belongs to (`translation` 3.4, LOG): the latest of the only client that asked
-    /// for the level, counting recently cancelled calls.
+    /// The call that a log message of this level belongs to (`translation` 3.4, LOG): the latest call of the client
+    /// that asked for the level. `None` if several did, counting recently cancelled calls.
     pub(super) fn logger(&self, level: Option<Level>) -> Option<u64> {
         let takes = |lowest: Option<Level>| lowest.is_some_and(|lowest| level.is_none_or(|level| level >= lowest));
         let (calls, now) = (self.lock(), Instant::now());
@@ -468,7 +463,7 @@ impl Calls {
     }
 }
 
-/// The call that a server names as the subscription of a notification.
+/// The call whose id a server gives as the subscription of a notification.
 pub(super) fn subscription(params: &Payload) -> Option<u64> {
     returned_number(params.meta_member(meta::SUBSCRIPTION_ID)?)
 }

@@ -1,12 +1,12 @@
-//! Tasks that the client runs for questions of this connection's server (2025-11-25, tasks). A client may have such tasks
-//! for several servers: each server reaches only its own. Knows nothing of how requests are sent.
+//! Tasks that the client runs for requests of this connection's server (2025-11-25, tasks). A client may run tasks for
+//! several servers, and each server reaches only its own.
 
 use hashlink::LinkedHashMap;
 use parking_lot::Mutex;
 
 use crate::mcp::{Method, Payload, control::is_ambiguous, task};
 
-/// Maximum number of tasks; the oldest are removed.
+/// Maximum number of tasks for one connection; the oldest are removed.
 const MAX_TASKS: usize = 1_000;
 
 /// The tasks, the oldest first.
@@ -16,17 +16,18 @@ pub(super) struct ClientTasks(Mutex<LinkedHashMap<String, ()>>);
 // === impl ClientTasks ===
 
 impl ClientTasks {
-    /// True if a message about tasks concerns one of these, or none in particular.
+    /// True if a message about tasks concerns one of these tasks, or no particular one.
     pub(super) fn may_reach(&self, method: &Method, params: &Payload) -> bool {
         match params.member("taskId") {
             None => true,
-            // nobody must read it as another one
+            // two readers could take an ambiguous id for different tasks
             Some(_) if is_ambiguous(method, params) => false,
             Some(_) => params.string("taskId").is_some_and(|id| self.0.lock().contains_key(&id)),
         }
     }
 
-    /// The client's answer to a request of the server, as the server may see it; notes a task that it creates.
+    /// The client's answer as the server may see it: a list has only this server's tasks. Records a task that the
+    /// client created.
     pub(super) fn answered(&self, method: &Method, answer: Payload) -> Payload {
         match method {
             Method::TasksList => self.own_part(&answer),

@@ -1,5 +1,5 @@
-//! Server requests that stay open on a shared channel while other calls wait (`translation` 4b.1): they are closed, and
-//! calls that the server does not finish then are cancelled. Knows nothing of the waiting calls.
+//! Server requests that stay open on a shared channel while other calls wait (`translation` 4b.1): the gateway closes
+//! them, and cancels calls that the server does not finish afterwards.
 
 use std::time::Duration;
 
@@ -12,24 +12,25 @@ use crate::{
     model::BackendId,
 };
 
-/// Time for a server to finish a call whose request was closed.
+/// Maximum time for a server to finish a call whose request was closed.
 pub(crate) const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Reason of a cancelled call, in the data of its error.
+/// `reason` in the data of the error of such a call.
 const QUESTION_CLOSED: &str = "question_closed";
 
 impl ServerRequests {
-    /// The latest time at which a server request was closed in a call that is still open, or was cancelled a moment ago:
-    /// its slot comes free without another one being taken back.
+    /// The latest time when a server request was closed, among the open calls and the recently cancelled ones. The
+    /// slot of that call becomes free, so no other one has to be taken back yet.
     pub(crate) fn latest_closed(&self) -> Option<Instant> {
         self.calls().latest_closed()
     }
 
-    /// Closes all server requests of calls in which one is open for `time` or longer. The clients see them withdrawn.
+    /// Closes all server requests of every call that has one open for `time` or longer. Clients see their requests
+    /// cancelled.
     pub(crate) fn close_after(&self, time: Duration) {
         for call in self.carriers_after(time) {
             let answers = self.close_of(call);
-            // a call occurs once for each request
+            // a call occurs once for each of its requests
             if answers.is_empty() {
                 continue;
             }
@@ -40,12 +41,12 @@ impl ServerRequests {
         }
     }
 
-    /// The error of a call that the server, of this version, has finished after its request was closed.
+    /// The error of a call that the server finished after its request was closed. `revision` is the server's version.
     pub(super) fn yielded(&self, revision: Revision) -> ErrorObject {
         closed_error(self.backend(), "").written_in(revision)
     }
 
-    /// Cancels calls that the server did not finish within [`FINISH_TIMEOUT`] after their request was closed.
+    /// Cancels each call that the server did not finish within [`FINISH_TIMEOUT`] after its request was closed.
     pub(crate) fn cancel_unfinished(&self) {
         for id in self.calls().closed_for(FINISH_TIMEOUT) {
             let error = {

@@ -1,4 +1,4 @@
-//! A connection as a [`Server`], to put a decorator around it. Knows no decorator.
+//! A connection as a [`Server`], so that a decorator fits around it.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -13,15 +13,14 @@ use crate::{
     mcp::{Call, Event, Method, Outcome, Reply, Server, listen},
 };
 
-/// Maximum duration of a task: it is meant for long work, and the waiting side polls the server.
+/// Maximum duration of a task: tasks are meant for long work, and the gateway polls the server.
 const MAX_TASK_TIME: Duration = Duration::from_hours(24);
 
-/// A connection as a server.
 struct ConnectionServer {
     connection: Arc<ServerConnection>,
     /// Maximum silence of the server in a call.
     call_timeout: Duration,
-    /// The reason why the call was not sent. The requests about its task that follow do not set it.
+    /// Why the call was not sent. Later requests about its task do not set this.
     not_sent: Arc<OnceLock<NotSent>>,
 }
 
@@ -68,7 +67,7 @@ impl Server for ConnectionServer {
 }
 
 impl ConnectionServer {
-    /// Notifications outside of calls, of the methods that the filter names.
+    /// Opens a listen for the methods in the filter.
     fn listen(&self, call: &Call) -> Reply {
         let context = &self.connection.context;
         let told = context.listens.listen(&context.key, &call.context, listen::methods(&call.params));

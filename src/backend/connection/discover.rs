@@ -1,5 +1,5 @@
 //! `server/discover`: server information, the era that its answer shows (`translation` 2.7), and the versions that a
-//! server lists in a result or an error. Knows nothing of the consequences.
+//! server lists in a result or an error.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -22,36 +22,35 @@ use crate::{
     model::{BackendId, Delivery},
 };
 
-/// Maximum wait for a server that is asked for its other era.
+/// Maximum wait for a server that is probed for its other era.
 const OTHER_ERA_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Outcome of `server/discover`.
 #[derive(Debug)]
 pub(crate) enum DiscoverOutcome {
-    /// The server speaks 2026-07-28; its server information.
+    /// The server speaks 2026-07-28.
     Modern(ServerInfo),
-    /// The server is taken for an older one; the reason.
+    /// The server seems to be an older one, for this reason.
     Legacy(String),
-    /// The process exited instead of answering, as older ones may; the way it did.
+    /// The process exited instead of answering, as older ones may; this is how.
     Ended(String),
     /// The server speaks 2026-07-28 or a later version, and cannot be used.
     Unusable(StartError),
-    /// No evidence: the server could not be reached, or failed.
+    /// No evidence: the server could not be reached, or it failed.
     Nothing(StartError),
 }
 
-/// Stores server information.
+/// Stores new server information, and asks for subscriptions again if it differs.
 pub(crate) fn apply_server_info(connection: &ServerConnection, info: ServerInfo) {
     if !connection.set_server(info) {
-        // its notifications may have changed
+        // the server may support other subscriptions now
         connection.context.interests.touch(&connection.context.key);
     }
 }
 
-/// Asks the server for its server information, for at most `timeout`.
+/// Sends `server/discover` and waits for its answer, for at most `timeout`.
 pub(crate) async fn discover(connection: &Arc<ServerConnection>, timeout: Duration) -> DiscoverOutcome {
     match ask(connection, timeout).await {
-        // it lists a version of the gateway, yet rejected a request in that version: perhaps it has just started
+        // the server rejected a request in a version that it lists: perhaps it has just started
         DiscoverOutcome::Unusable(StartError::Malformed(_)) => ask(connection, timeout).await,
         told => told,
     }
@@ -77,9 +76,9 @@ async fn ask(connection: &Arc<ServerConnection>, timeout: Duration) -> DiscoverO
     gone(connection.context.abilities.delivery, connection.reason())
 }
 
-/// True if a server with sessions shows in one that it speaks 2026-07-28 too. The request has the envelope of that version: a server
-/// of both eras answers it, or names the version in its refusal. The session stays what it is. Only a server of the newest version
-/// with sessions is asked: older ones may end on methods that they do not know.
+/// Checks if a server with sessions also speaks 2026-07-28, with a request inside the session. The request has the
+/// envelope of that version: a server of both eras answers it, or names the version in its refusal. The session is not
+/// affected. Only servers of the newest version with sessions are probed: older ones may exit at an unknown method.
 pub(crate) async fn speaks_other_era(connection: &Arc<ServerConnection>) -> bool {
     let revision = connection.revision();
     if revision != Revision::NEWEST_LEGACY || connection.context.abilities.delivery != Delivery::Channel {
@@ -101,15 +100,15 @@ pub(crate) async fn speaks_other_era(connection: &Arc<ServerConnection>) -> bool
     false
 }
 
-/// True if a refusal lists a version without sessions, or is about the envelope and names it.
+/// True if an error lists a version without sessions, or is about the envelope and names such a version.
 fn names_modern(error: &ErrorObject) -> bool {
     let is_listed = supported(error).is_some_and(|names| matches!(Versions::among(&names), Versions::Modern(_)));
     let names_it = || error.message().contains(Revision::NEWEST_MODERN.as_str());
     is_listed || (error.code() == ErrorObject::INVALID_REQUEST && names_it())
 }
 
-/// A request without a JSON-RPC answer. On an exchange of its own, an older server may refuse it in any form; a failure
-/// that is not the server's proves nothing.
+/// Outcome for a request without a JSON-RPC answer. An older server may refuse an HTTP request in any form; a failure
+/// on the way there proves nothing.
 fn not_answered(delivery: Delivery, error: TransportError) -> DiscoverOutcome {
     match error {
         TransportError::Refused(reason) if delivery == Delivery::Exchange => DiscoverOutcome::Legacy(reason),
@@ -124,7 +123,7 @@ fn not_answered(delivery: Delivery, error: TransportError) -> DiscoverOutcome {
     }
 }
 
-/// A channel that ends instead of an answer may belong to an older server; a broken exchange proves nothing.
+/// A channel that closes instead of an answer may belong to an older server; a broken exchange proves nothing.
 fn gone(delivery: Delivery, reason: String) -> DiscoverOutcome {
     match delivery {
         Delivery::Channel => DiscoverOutcome::Ended(reason),
@@ -143,7 +142,7 @@ fn read(result: Payload, backend: &BackendId) -> DiscoverOutcome {
     }
 }
 
-/// An error proves an older server, whatever its code, unless only 2026-07-28 defines it.
+/// Any error proves an older server, unless only 2026-07-28 defines its code.
 fn refused(error: &ErrorObject, from: ServerLocation) -> DiscoverOutcome {
     if let Some(offer) = TransportOffer::in_error(error, from) {
         return DiscoverOutcome::Unusable(StartError::Upgrade(offer));
@@ -163,19 +162,19 @@ fn refused(error: &ErrorObject, from: ServerLocation) -> DiscoverOutcome {
     }
 }
 
-/// The relevant versions that a server lists.
+/// Versions that a server lists, as far as they matter to the gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Versions {
-    /// A common version without sessions.
+    /// The newest common version without sessions.
     Modern(Revision),
-    /// Only versions with a handshake in common.
+    /// All common versions have a handshake.
     Legacy,
-    /// No common version: the server's.
+    /// No common version; these are the server's.
     Foreign(Vec<String>),
 }
 
 impl Versions {
-    /// Selects among these names.
+    /// Classifies these version names.
     pub(super) fn among(names: &[String]) -> Self {
         let common = |era| {
             let ours = Revision::ALL.into_iter().rev().filter(move |revision| revision.era() == era);
@@ -188,7 +187,7 @@ impl Versions {
         }
     }
 
-    /// The versions in `result`; `None` if it is no `DiscoverResult`.
+    /// The versions in `result`; `None` if it is not a `DiscoverResult`.
     pub(super) fn of(result: &Payload) -> Option<Self> {
         let object = result.object()?;
         let names: Vec<String> = serde_json::from_str(object.get("supportedVersions")?).ok()?;
@@ -204,7 +203,7 @@ pub(super) fn supported(error: &ErrorObject) -> Option<Vec<String>> {
     (!names.is_empty()).then_some(names)
 }
 
-/// The error for a server that has only these versions.
+/// The error for a server that has only unknown versions.
 pub(super) fn incompatible(supported: Vec<String>) -> StartError {
     let versions = supported.join(", ");
     let reason =

@@ -1,8 +1,8 @@
-//! Overlapping `subscriptions/listen` requests to one server: the newest, and those that it replaces. Knows nothing of
-//! filters and receivers.
+//! Overlapping `subscriptions/listen` requests to one server: the newest, and the older ones that it replaces.
 //!
 //! A server acknowledges a listen before it sends notifications on it, sometimes a moment later. So the older listen
-//! stays open for a while, and duplicates are dropped. In doubt a notification is delivered twice rather than never.
+//! stays open for a while, and duplicates are dropped. In case of doubt, a notification is delivered twice rather than
+//! not at all.
 
 use std::{collections::HashMap, pin::Pin, time::Duration};
 
@@ -15,9 +15,9 @@ use crate::{
     mcp::{Event, Method, Notification, Outcome},
 };
 
-/// Time for which a listen stays open after its replacement is acknowledged (`translation` 4d).
+/// Time to keep a listen open after its replacement is acknowledged (`translation` 4d).
 const OVERLAP: Duration = Duration::from_secs(1);
-/// Maximum number of open listens; beyond it the oldest is closed at once.
+/// Maximum number of open listens; one more closes the oldest at once.
 const MAX_LISTENS: usize = 4;
 
 /// Events of one listen.
@@ -26,24 +26,23 @@ pub(super) type ListenEvents = Pin<Box<dyn Stream<Item = Result<Event, NotSent>>
 /// The subject of a notification: its method, and its resource or task, if any.
 type Subject = (String, Option<String>);
 
-/// Counts of notifications.
+/// Number of notifications by subject.
 type EventCounts = HashMap<Subject, u64>;
 
 /// The open listens, the newest last.
 #[derive(Default)]
 pub(super) struct ListenFanIn {
     open: Vec<FanInListener>,
-    /// Count of each delivered notification, while several listens are open.
+    /// How often each notification was delivered, while several listens are open.
     delivered: EventCounts,
-    /// True if a listen broke off before its replacement delivered anything.
+    /// True if an acknowledged listen broke off before its replacement was acknowledged.
     has_broken: bool,
 }
 
-/// One listen.
 struct FanInListener {
     events: ListenEvents,
     state: FanInState,
-    /// Count of each notification on this listen, starting from the delivered ones at its opening.
+    /// How often each notification arrived on this listen. Starts with the counts of `delivered`.
     came: EventCounts,
 }
 
@@ -54,10 +53,9 @@ enum FanInState {
     ClosingAt(Instant),
 }
 
-/// Event of the fan-in.
 #[derive(Debug)]
 pub(super) enum FanInEvent {
-    /// The server acknowledged the newest listen, with this filter.
+    /// The server acknowledged the newest listen; the filter that it honours.
     Acknowledged(Value),
     /// A notification, without duplicates.
     Notified(Notification),
@@ -67,7 +65,6 @@ pub(super) enum FanInEvent {
     Ended,
 }
 
-/// Result of one step.
 enum FanInStep {
     Came(usize, Option<Result<Event, NotSent>>),
     Due,
@@ -85,12 +82,11 @@ impl ListenFanIn {
         std::mem::take(&mut self.has_broken)
     }
 
-    /// Closes all listens.
     pub(super) fn close(&mut self) {
         *self = Self::default();
     }
 
-    /// Adds a listen that replaces the others.
+    /// Adds a listen, which replaces the others.
     pub(super) fn add(&mut self, events: ListenEvents) {
         if self.open.len() >= MAX_LISTENS {
             self.remove(0);
@@ -98,7 +94,7 @@ impl ListenFanIn {
         self.open.push(FanInListener { events, state: FanInState::Asked, came: self.delivered.clone() });
     }
 
-    /// Waits for the next event, forever if no listen is open. Cancel safe.
+    /// Waits for the next event; forever if no listen is open. Cancel safe.
     pub(super) async fn hear(&mut self) -> FanInEvent {
         loop {
             let (at, event) = match self.step().await {
@@ -124,13 +120,13 @@ impl ListenFanIn {
                         return FanInEvent::Notified(told);
                     }
                 }
-                // a listen has no server requests; dropping one refuses it
+                // a listen has no server requests; dropping this one refuses it
                 Some(Ok(Event::Asked(_))) => {}
                 Some(Ok(Event::Done(_)) | Err(_)) | None => {
                     let mut heard = FanInEvent::Ended;
                     if let Some(Ok(Event::Done(Outcome::Failed(error)))) = event {
                         tracing::debug!(%error, "the server rejected `subscriptions/listen`");
-                        // an error of the server itself, not a lost connection
+                        // the server sent this error; the connection is not lost
                         if error.revision().is_some() {
                             heard = FanInEvent::Refused;
                         }
@@ -146,7 +142,7 @@ impl ListenFanIn {
         }
     }
 
-    /// The next item of any listen, the oldest first.
+    /// The next item of any listen, checking the oldest first.
     async fn step(&mut self) -> FanInStep {
         let due = self.open.iter().filter_map(|listener| match listener.state {
             FanInState::ClosingAt(at) => Some(at),
@@ -164,7 +160,7 @@ impl ListenFanIn {
         }
     }
 
-    /// Handles an acknowledgement of the newest listen and returns its filter; older ones stay open for a while.
+    /// Handles an acknowledgement of the newest listen and returns its filter. Older listens close after [`OVERLAP`].
     fn acknowledged(&mut self, at: usize, told: &Notification) -> Option<Value> {
         let (newest, older) = self.open.split_last_mut()?;
         if at != older.len() || newest.state != FanInState::Asked {
@@ -181,7 +177,7 @@ impl ListenFanIn {
         Some(params["notifications"].take())
     }
 
-    /// True if no other listen has delivered this notification.
+    /// True unless another listen has delivered this notification.
     fn is_news(&mut self, at: usize, told: &Notification) -> bool {
         if self.open.len() == 1 {
             return true;

@@ -24,46 +24,43 @@ use crate::{
     },
 };
 
-/// Delays between attempts of `notifications/initialized` (`translation` 6.6).
+/// Delays between attempts to send `notifications/initialized` (`translation` 6.6).
 const RETRIES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)];
-/// Time within which the server has to accept `notifications/initialized`. Then it is used without that.
+/// Maximum wait until the server accepts `notifications/initialized`. After that the gateway uses the server anyway.
 const INITIALIZED_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum wait for the end of a connection on which nothing can be sent any more: it has the better reason.
+/// Maximum wait for the connection to end when nothing can be sent any more: its end has the better reason.
 const END_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A completion of a name that no server has.
+/// Parameters of a completion for a prompt that no server has.
 const COMPLETION_PROBE: &[u8] =
     br#"{"ref":{"type":"ref/prompt","name":"lockkeeper-probe"},"argument":{"name":"probe","value":""}}"#;
-/// Maximum time for its answer.
+/// Maximum wait for the answer to the probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The content of `initialize`.
+/// The gateway's offer in `initialize`.
 #[derive(Debug, Clone)]
 pub(crate) struct Offer {
-    /// The version.
     pub(crate) revision: Revision,
-    /// The version to assume if the answer names no known one.
+    /// The version to assume if the answer names none that the gateway knows; `None` if there is none to assume.
     pub(crate) assumed: Option<Revision>,
-    /// The client that the session is for.
+    /// The client that the session is opened for.
     pub(crate) client: Arc<ClientInfo>,
 }
 
-/// The failure of a handshake.
 #[derive(Debug)]
 pub(crate) enum HandshakeError {
-    /// Another version may work, on a fresh connection (`translation` 6.1, 6.3).
+    /// This version may work, on a fresh connection (`translation` 6.1, 6.3).
     Offer(Revision),
-    /// It failed.
+    /// The server cannot be used this way.
     Start(StartError),
 }
 
-/// A handshake in progress.
 struct Handshake<'a> {
     connection: &'a Arc<ServerConnection>,
 }
 
-/// Makes the handshake on a connection that has just begun. Nothing else is sent before the server has accepted
-/// `notifications/initialized`, or let its time pass (design rule 2).
+/// Makes the handshake on a new connection. Nothing else is sent until the server has accepted
+/// `notifications/initialized` or [`INITIALIZED_TIMEOUT`] is over (design rule 2).
 pub(crate) async fn open(connection: &Arc<ServerConnection>, offer: &Offer) -> Result<(), HandshakeError> {
     let handshake = Handshake { connection };
     let info = handshake.initialize(offer).await?;
@@ -82,7 +79,7 @@ impl Handshake<'_> {
     async fn initialize(&self, offer: &Offer) -> Result<ServerInfo, HandshakeError> {
         let connection = self.connection;
         let params = Payload::new(offer.revision, offer.params());
-        // `start_timeout` of the caller applies, which covers more than this request
+        // the caller's `start_timeout` applies, which covers more than this request
         let never = Duration::from_hours(24);
         let mut events = std::pin::pin!(connection.call(OutboundCall::handshake(params), never));
         while let Some(event) = events.next().await {
@@ -104,8 +101,8 @@ impl Handshake<'_> {
         Err(StartError::Unreachable(connection.reason()).into())
     }
 
-    /// Sends `notifications/initialized`, and repeats it after failures: repetition is allowed. A server that turns it down or is
-    /// silent all the time is used as if it had accepted it.
+    /// Sends `notifications/initialized`, and repeats it after failures, which is allowed. If the server rejects it or
+    /// stays silent, the gateway uses the server as if it had accepted.
     async fn initialized(&self) -> Result<(), StartError> {
         let deadline = Instant::now() + INITIALIZED_TIMEOUT;
         let mut waits = RETRIES.into_iter();
@@ -142,7 +139,8 @@ impl Handshake<'_> {
         }
     }
 
-    /// The error if nothing can be sent any more: the end of the connection, if it comes, tells why.
+    /// The error if nothing can be sent any more. If the connection ends within [`END_TIMEOUT`], its end gives the
+    /// reason.
     async fn gone(&self, reason: &str) -> StartError {
         match timeout(END_TIMEOUT, self.connection.over()).await {
             Ok(ended) => StartError::Unreachable(ended),
@@ -150,8 +148,8 @@ impl Handshake<'_> {
         }
     }
 
-    /// Probes whether a server completes arguments, if its version has no capability for it (`translation` 3.3, CMP):
-    /// an unknown method means no, any other answer yes, silence no.
+    /// Probes if the server completes arguments, in a version without a capability for it (`translation` 3.3, CMP). The
+    /// error for an unknown method means no, any other answer means yes, and silence leaves it open.
     async fn probe_completion(&self) {
         let Some(server) = self.connection.server() else { return };
         if server.revision.has(Feature::CompletionsCapability)
@@ -177,13 +175,13 @@ impl Handshake<'_> {
 // === impl Offer ===
 
 impl Offer {
-    /// The parameters of `initialize`, with the client's own description.
+    /// The parameters of `initialize`, with the client's own capabilities and name.
     fn params(&self) -> Bytes {
         let mut text = format!(r#"{{"protocolVersion":"{}","capabilities":"#, self.revision).into_bytes();
         let capabilities = &self.client.capabilities;
         text.extend_from_slice(match self.client.revision.era() {
             Era::Legacy => capabilities.json(),
-            // tasks of the other era are the gateway's business
+            // the gateway handles tasks of the other era itself
             Era::Modern => capabilities.mirrored(),
         });
         text.extend_from_slice(br#","clientInfo":"#);
@@ -197,7 +195,7 @@ fn turned_down(reason: &str) -> StartError {
     StartError::Refused(format!("`notifications/initialized` was turned down: {reason}"))
 }
 
-/// Reads an `InitializeResult`. An unknown version leads to a lower offer, never to a guess.
+/// Reads an `InitializeResult`. For an unknown version the gateway offers a lower one; it does not guess.
 fn read(result: Payload, offer: &Offer, connection: &ServerConnection) -> Result<ServerInfo, HandshakeError> {
     let malformed = |what: &str| HandshakeError::from(StartError::Malformed(what.to_owned()));
     let object = Object::parse(result.json()).ok_or_else(|| malformed("the result is no object"))?;

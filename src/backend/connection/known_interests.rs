@@ -1,5 +1,4 @@
-//! Answers of one connection's server about its clients' interests, for those that wait for them. Knows nothing of how it is
-//! told.
+//! The server's answers to the subscriptions and log levels of one connection, and the waits for them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -10,43 +9,44 @@ use tokio::{sync::watch, time::timeout};
 
 use crate::{backend::interests::Topic, mcp::ErrorObject};
 
-/// Maximum wait of a listen for the server to know of its end, and of a new connection's first call for it to know everything.
+/// Maximum wait. When a listen ends: until the server has handled that. For the first call on a new connection: until
+/// the server has answered everything wanted.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time for which topics and the next level wait for the answer to a level: longer than a busy server needs, for what a call
-/// logs in between at another level is lost.
+/// Time that topics and the next level wait for the answer to a level. A busy server needs less. If topics went ahead,
+/// calls would lose log messages in the meantime, because another level applies.
 pub(super) const LEVEL_FIRST: Duration = Duration::from_secs(5);
-/// Maximum wait of a call for its log level: that of another may have to be answered first.
+/// Maximum wait of a call for its log level. Another client's level may have to be answered first.
 const LEVEL_TIMEOUT: Duration = LEVEL_FIRST.saturating_mul(2);
 
-/// The server's answers.
+/// The server's answers to what its clients want. Changes can be awaited.
 #[derive(Debug, Default)]
 pub(crate) struct KnownInterests(watch::Sender<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// The number of changes up to which the server knows the log level, or has refused it.
+    /// Number of the latest change whose log level the server has accepted or refused.
     level: u64,
-    /// True once everything that was wanted at the beginning has an answer.
+    /// True once the server has answered everything that was wanted when the connection opened.
     is_begun: bool,
     topics: HashMap<Topic, TopicAnswer>,
-    /// Topics of which the server is being told that nobody wants them.
+    /// Topics that the gateway is unsubscribing from.
     leaving: HashSet<Topic>,
 }
 
 /// The server's answer about one topic.
 #[derive(Debug, Clone)]
 pub(super) struct TopicAnswer {
-    /// The number of changes that it covers.
+    /// Number of the latest change that it covers.
     pub(super) version: u64,
     pub(super) granted: Granted,
 }
 
-/// The end of an attempt to subscribe.
+/// Outcome of a subscription.
 #[derive(Debug, Clone)]
 pub(crate) enum Granted {
-    /// The server notifies about it.
+    /// The server sends notifications about it.
     Yes,
-    /// The server refused it.
+    /// The server refused it, with this error.
     Refused(ErrorObject),
     /// The server left it out of its acknowledgement.
     LeftOut,
@@ -55,7 +55,7 @@ pub(crate) enum Granted {
 // === impl KnownInterests ===
 
 impl KnownInterests {
-    /// Waits for the server's answer about `topic`: one that covers this change, or an earlier permission.
+    /// Waits for the server's answer about `topic` that covers the change `version`, or for any answer that grants it.
     pub(crate) async fn answer(&self, topic: &Topic, version: u64) -> Granted {
         let mut known = self.0.subscribe();
         let is_answered = |known: &Known| known.topics.get(topic).is_some_and(|answer| answer.holds_for(version));
@@ -65,25 +65,26 @@ impl KnownInterests {
         }
     }
 
-    /// Waits until the server has nothing to do with a topic that nobody wants, for a moment at most.
+    /// Waits until the gateway has unsubscribed from a topic, for at most [`SETTLE_TIMEOUT`].
     pub(crate) async fn left(&self, topic: &Topic) {
         let is_left = |known: &Known| !known.topics.contains_key(topic) && !known.leaving.contains(topic);
         let _ = timeout(SETTLE_TIMEOUT, self.0.subscribe().wait_for(is_left)).await;
     }
 
-    /// Waits until the server knows the log level of this change, for a moment at most.
+    /// Waits until the server knows the log level of the change `version`, for at most [`LEVEL_TIMEOUT`].
     pub(crate) async fn level_known(&self, version: u64) {
         if self.0.borrow().level < version {
             let _ = timeout(LEVEL_TIMEOUT, self.0.subscribe().wait_for(|known| known.level >= version)).await;
         }
     }
 
-    /// Waits until the server of a new connection has answered, for a moment at most.
+    /// Waits until the server has answered everything that was wanted when the connection opened, for at most
+    /// [`SETTLE_TIMEOUT`].
     pub(crate) async fn begun(&self) {
         let _ = timeout(SETTLE_TIMEOUT, self.0.subscribe().wait_for(|known| known.is_begun)).await;
     }
 
-    /// Records that the server knows the log level of this change.
+    /// Records that the server knows the log level of the change `version`.
     pub(super) fn set_level(&self, version: u64) {
         self.0.send_if_modified(|known| {
             let is_news = known.level < version;
@@ -92,12 +93,12 @@ impl KnownInterests {
         });
     }
 
-    /// Records that everything that was wanted at the beginning has an answer.
+    /// Records that everything wanted when the connection opened has an answer.
     pub(super) fn set_begun(&self) {
         self.0.send_if_modified(|known| !std::mem::replace(&mut known.is_begun, true));
     }
 
-    /// Records one answer; `None` forgets an earlier one.
+    /// Records one answer; `None` forgets the topic.
     pub(super) fn set(&self, topic: &Topic, answer: Option<TopicAnswer>) {
         self.0.send_modify(|known| {
             known.leaving.remove(topic);
@@ -108,7 +109,7 @@ impl KnownInterests {
         });
     }
 
-    /// Records that the server is being told that nobody wants the topic.
+    /// Records that the gateway is unsubscribing from `topic`.
     pub(super) fn set_leaving(&self, topic: &Topic) {
         self.0.send_modify(|known| {
             known.topics.remove(topic);
@@ -116,13 +117,13 @@ impl KnownInterests {
         });
     }
 
-    /// Records the answers about all topics.
+    /// Replaces the answers about all topics.
     pub(super) fn set_all(&self, version: u64, answers: impl IntoIterator<Item = (Topic, Granted)>) {
         let answers = answers.into_iter().map(|(topic, granted)| (topic, TopicAnswer { version, granted }));
         self.0.send_modify(|known| known.topics = answers.collect());
     }
 
-    /// True if the server notifies about this topic.
+    /// True if the server sends notifications about this topic.
     pub(super) fn has(&self, topic: &Topic) -> bool {
         self.0.borrow().topics.get(topic).is_some_and(|answer| matches!(answer.granted, Granted::Yes))
     }
@@ -131,7 +132,7 @@ impl KnownInterests {
 // === impl TopicAnswer ===
 
 impl TopicAnswer {
-    /// True if it answers an attempt of this change.
+    /// True if the answer is good for the change `version`.
     pub(super) const fn holds_for(&self, version: u64) -> bool {
         matches!(self.granted, Granted::Yes) || self.version >= version
     }

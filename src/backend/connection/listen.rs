@@ -1,7 +1,7 @@
 //! The `subscriptions/listen` of a connection, shared by all its listeners: its filter is the union of theirs, and each
-//! notification goes to those that it concerns (`translation` 4d).
+//! notification goes to the clients that it concerns (`translation` 4d).
 //!
-//! When the filter changes, the new listen is acknowledged before the old one is closed, so that nothing is missed.
+//! When the filter changes, the old listen closes after the new one is acknowledged, so that nothing is missed.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -30,25 +30,23 @@ use crate::{
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 /// Maximum wait for an acknowledgement.
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Timeout of a listen: it is never cancelled for silence.
+/// Timeout of a listen: silence never cancels it.
 const NO_TIMEOUT: Duration = Duration::from_hours(24 * 365);
 
-/// The listen of one connection.
 struct ConnectionListen {
     connection: Arc<ServerConnection>,
 }
 
-/// Answer to a listen.
 enum ListenAnswer {
-    /// Acknowledged, with these topics.
+    /// The server acknowledged it, with these topics.
     Acknowledged(HashSet<Topic>),
-    /// Rejected by the server.
+    /// The server rejected it.
     Refused,
-    /// Ended, or timed out.
+    /// It ended, or was not acknowledged in time.
     Lost,
 }
 
-/// Keeps the listen open as long as the connection.
+/// Keeps the listen open while the connection lives.
 pub(super) async fn run(connection: Arc<ServerConnection>) {
     ConnectionListen { connection }.run().await;
 }
@@ -84,7 +82,7 @@ impl ConnectionListen {
             fan_in.add(self.events(&filter));
             let answer = timeout(ACKNOWLEDGE_TIMEOUT, self.answer(&mut fan_in)).await.unwrap_or(ListenAnswer::Lost);
             if matches!(answer, ListenAnswer::Refused) && topics.iter().any(|topic| self.is_new_task(topic)) {
-                // the reason may be one client's task: the other topics are kept
+                // one client's task may be the reason: try again without new tasks
                 refused_at = Some(count);
                 continue;
             }
@@ -92,7 +90,7 @@ impl ConnectionListen {
                 known.set_all(count, wanted.into_iter().map(|topic| granted(topic, &heard)));
                 is_first = false;
                 let is_lost_one = fan_in.take_broken() || was_lost;
-                // a replaced connection has already been reported for lists
+                // for a replaced connection, changed lists have been reported already
                 if is_lost_one {
                     context.listens.notify_lists_changed(&context.key);
                 }
@@ -109,7 +107,7 @@ impl ConnectionListen {
             tracing::debug!(server = %context.backend, wait = pause.as_secs(), "a listen ended and is opened again");
             tokio::select! {
                 () = sleep(pause) => {}
-                // a new subscriber does not wait for earlier failures
+                // a new subscriber does not wait for the delay after earlier failures
                 () = view.changed() => {}
             }
             pause = (pause * 2).min(BACKOFF.1);
@@ -126,7 +124,7 @@ impl ConnectionListen {
         Box::pin(self.connection.call(OutboundCall::of_gateway(Method::Listen, params), NO_TIMEOUT))
     }
 
-    /// The filter; `None` if it is empty.
+    /// The filter to ask for; `None` if the server supports none of it.
     fn filter(&self, topics: &[Topic]) -> Option<Value> {
         let server = self.connection.server()?;
         let lists = ListKind::CHANGING.into_iter().filter(|kind| server.offers(kind.capability(), "listChanged"));
@@ -143,7 +141,7 @@ impl ConnectionListen {
         (!filter.is_empty()).then_some(Value::Object(filter))
     }
 
-    /// Waits for the answer to the newest listen while the others go on.
+    /// Waits for the answer to the newest listen, and delivers notifications of the older ones.
     async fn answer(&self, fan_in: &mut ListenFanIn) -> ListenAnswer {
         loop {
             match fan_in.hear().await {
@@ -190,13 +188,13 @@ impl ConnectionListen {
         }
     }
 
-    /// Unsubscribes from a topic that has ended.
+    /// Unsubscribes from a task that has ended.
     fn leave(&self, topic: &Topic) {
         let context = &self.connection.context;
         context.interests.is_over(&context.key, topic);
     }
 
-    /// Reports topics that may have changed while no listen was open.
+    /// Sends notifications for topics that may have changed while no listen was open.
     fn report_updated(&self, topics: &[Topic]) {
         for uri in topics.iter().filter_map(Topic::uri) {
             let params = Payload::of(self.connection.revision(), &json!({ "uri": uri }));
@@ -212,7 +210,7 @@ impl ConnectionListen {
         }
     }
 
-    /// Asks for the status of these tasks, and reports it.
+    /// Asks the server for the status of these tasks, and reports it to their clients.
     async fn report_tasks(&self, ids: Vec<String>) {
         for id in ids {
             let call = OutboundCall::of_gateway(Method::TasksGet, task::params(&id));
@@ -222,7 +220,7 @@ impl ConnectionListen {
                     Event::Done(Outcome::Complete(task)) => {
                         self.deliver(&Notification { method: Method::Tasks, params: task.without("resultType") });
                     }
-                    // the server does not know it any more
+                    // the server does not know the task any more
                     Event::Done(Outcome::Failed(error)) if error.code() == ErrorObject::INVALID_PARAMS => {
                         self.leave(&Topic::Task(id.clone()));
                     }
@@ -233,7 +231,7 @@ impl ConnectionListen {
     }
 }
 
-/// The answer about a topic, from those that the server acknowledged.
+/// The answer about a topic; `heard` are the topics that the server acknowledged.
 fn granted(topic: Topic, heard: &HashSet<Topic>) -> (Topic, Granted) {
     let granted = if heard.contains(&topic) { Granted::Yes } else { Granted::LeftOut };
     (topic, granted)

@@ -1,5 +1,5 @@
-//! Clients of what outlives its call on a connection: the process that has a task, URL elicitations, late progress. Bounded
-//! for each owner. Knows nothing of who may reach a task.
+//! Owners of what outlives its call on a connection: tasks, URL elicitations, late progress. Bounded for each owner.
+//! `src/layers/owned_tasks.rs` decides who may reach a task.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -9,29 +9,28 @@ use tokio::time::Instant;
 
 use crate::model::{Owner, Requester};
 
-/// Maximum number of entries of one owner; its oldest are removed. A task has two.
+/// Maximum number of entries of one owner; the oldest is removed. A task has two.
 const MAX_ENTRIES: usize = 2_000;
-/// Age at which an entry is removed: no task is known for longer.
+/// Age at which an entry is removed: tasks are not kept for longer.
 const LIFETIME: Duration = Duration::from_hours(24 * 7);
 /// Interval between searches for old entries.
 const SWEEP: Duration = Duration::from_mins(10);
 
-/// A thing with an owner.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum OwnedId {
-    /// A task (2025-11-25).
+    /// A task's id (2025-11-25).
     Task(String),
-    /// An elicitation by URL (2025-11-25).
+    /// Id of an elicitation by URL (2025-11-25).
     Elicitation(String),
-    /// A progress token of the gateway whose call created a task (2025-11-25: it stays valid with the task).
+    /// A progress token of the gateway, in a call that created a task (2025-11-25: it stays valid with the task).
     Token(u64),
 }
 
-/// Clients by thing.
+/// The owners, by task, elicitation or token.
 #[derive(Debug, Default)]
 pub(super) struct Ownership {
     things: HashMap<OwnedId, CallOwner>,
-    /// The things of each owner and the time of their addition, the oldest first.
+    /// Entries of each owner with the time of their addition, the oldest first.
     owners: HashMap<Owner, LinkedHashMap<OwnedId, Instant>>,
     swept: Option<Instant>,
 }
@@ -41,14 +40,14 @@ pub(super) struct Ownership {
 pub(super) struct CallOwner {
     /// The user and the app.
     pub(super) owner: Owner,
-    /// The session.
+    /// The client session, or the gateway.
     pub(super) holder: Requester,
     /// The client's own token, for [`OwnedId::Token`].
     pub(super) token: Option<Bytes>,
 }
 
 impl Ownership {
-    /// Stores the client of a thing.
+    /// Records the owner of a task, an elicitation or a token.
     pub(super) fn note(&mut self, thing: OwnedId, client: CallOwner) {
         let now = Instant::now();
         self.sweep(now);
@@ -62,7 +61,7 @@ impl Ownership {
         self.things.insert(thing, client);
     }
 
-    /// The client of a thing; `None` if it is unknown.
+    /// The owner of a task, an elicitation or a token; `None` if it is unknown.
     pub(super) fn owner(&self, thing: &OwnedId) -> Option<&CallOwner> {
         self.things.get(thing)
     }
@@ -77,7 +76,7 @@ impl Ownership {
         }
     }
 
-    /// Removes old entries, so that those of owners who never come back do not stay.
+    /// Removes old entries, so that entries of owners who never come back do not stay.
     fn sweep(&mut self, now: Instant) {
         if self.swept.is_some_and(|swept| now.duration_since(swept) < SWEEP) {
             return;

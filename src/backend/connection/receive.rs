@@ -1,5 +1,5 @@
-//! Incoming messages: answers go to their call, progress goes by token, the protocol of the server's era attributes the
-//! rest.
+//! Incoming messages: answers go to the call with their id, progress to the call with its token, and the protocol of
+//! the server's era attributes the rest.
 
 use std::{
     borrow::Cow,
@@ -28,26 +28,25 @@ use crate::{
     model::Delivery,
 };
 
-/// A transport without a connection.
+/// A connected transport without a [`ServerConnection`].
 pub(crate) struct OpenTransport {
-    /// The transport.
     pub(crate) transport: Arc<dyn Transport>,
     incoming: Incoming,
-    /// The first id for requests: those below were used on it.
+    /// Id of the first request; lower ids were used by an earlier connection on this transport.
     first_id: u64,
 }
 
 // === impl OpenTransport ===
 
 impl OpenTransport {
-    /// A transport that was just connected.
+    /// A newly connected transport.
     pub(crate) const fn fresh(transport: Arc<dyn Transport>, incoming: Incoming) -> Self {
         Self { transport, incoming, first_id: 0 }
     }
 }
 
-/// Starts a connection: receives messages until the connection ends, then closes the transport, unless it is handed
-/// over.
+/// Starts a connection. A task receives messages until the connection ends, then closes the transport, unless another
+/// connection takes it over.
 pub(crate) fn begin(context: ConnectionContext, open: OpenTransport) -> Arc<ServerConnection> {
     let OpenTransport { transport, mut incoming, first_id } = open;
     let (successor, handed_over) = oneshot::channel();
@@ -85,7 +84,7 @@ pub(crate) fn begin(context: ConnectionContext, open: OpenTransport) -> Arc<Serv
     connection
 }
 
-/// Continues an open session as a connection with another owner; `None` if it has ended.
+/// Continues an open session in a new connection with its own context; `None` if the session has ended.
 pub(crate) async fn continued(session: &ServerConnection, context: ConnectionContext) -> Option<Arc<ServerConnection>> {
     let server = session.server()?.clone();
     let connection = begin(context, session.hand_over().await?);
@@ -94,7 +93,8 @@ pub(crate) async fn continued(session: &ServerConnection, context: ConnectionCon
 }
 
 impl ServerConnection {
-    /// Ends the connection without its transport, which another one continues; `None` if it has ended before.
+    /// Ends the connection but leaves its transport open for another one; `None` if it was handed over before, or the
+    /// transport is lost.
     pub(crate) async fn hand_over(&self) -> Option<OpenTransport> {
         let incoming = self.incoming.lock().take()?;
         self.is_handed_over.store(true, Ordering::Release);
@@ -111,7 +111,7 @@ impl ServerConnection {
 }
 
 impl ServerConnection {
-    /// Handles a message outside of any exchange.
+    /// Handles text that arrived on the channel, outside of any exchange.
     fn take(&self, text: &Bytes) {
         self.silence.ends();
         let take = |message| {
@@ -136,7 +136,7 @@ impl ServerConnection {
         }
     }
 
-    /// Ends the call whose answer cannot be read, if it is open here.
+    /// Fails the call whose answer cannot be read, if it is open here.
     fn answered_brokenly(&self, broken: BrokenAnswer) {
         let call = self.call_of(&broken.id, None).filter(|call| self.calls.is_open(*call));
         if let Some(call) = call
@@ -146,8 +146,8 @@ impl ServerConnection {
         }
     }
 
-    /// Handles one message; `on` is the call on whose exchange it came. Returns the call that it belongs to and its
-    /// event; everything else is done here.
+    /// Handles one message, which arrived on the exchange of the call `on`, if any. Returns an event with its call, or
+    /// `None` if everything is done.
     pub(super) fn receive(&self, message: Message, on: Option<u64>) -> Option<(u64, Event)> {
         if !matches!(message, Message::Response { .. }) {
             self.has_spoken.store(true, Ordering::Release);
@@ -168,7 +168,7 @@ impl ServerConnection {
         }
     }
 
-    /// Delivers `event` to the call `id`. A server request whose call has just ended goes to the listen.
+    /// Delivers `event` to the call `id`. A server request whose call has just ended goes to the client's listen.
     pub(super) fn deliver(&self, id: u64, event: Event) {
         if let Some(Event::Asked(question)) = self.calls.deliver(id, event) {
             // without a listen it is dropped, which refuses it
@@ -202,18 +202,18 @@ impl ServerConnection {
             Ok(result) => protocol.outcome(self, (call, &method), protocol.received(self, result)),
             Err(error) => protocol.failure(self, id, error),
         };
-        // its client did not say what the server was told in its place
+        // the gateway, not the client, answered the server's request
         let outcome = if has_yielded { Outcome::Failed(self.requests.yielded(self.revision())) } else { outcome };
         Some((call, Event::Done(outcome)))
     }
 
-    /// The call that an id of the gateway's names. One that comes back in another form names a call that is open here alone, over
-    /// HTTP the one on whose exchange it comes (`translation` 2.9).
+    /// The call that an id belongs to. An id that returns as another JSON type is accepted if the call is open here;
+    /// over HTTP, if it arrives on the exchange of that call (`translation` 2.9).
     fn call_of(&self, id: &RequestId, on: Option<u64>) -> Option<u64> {
         id.as_number().or_else(|| self.returned(id.as_returned_number()?, on))
     }
 
-    /// A call of this number, which came in another form than the gateway's.
+    /// The call of this number, whose id returned as another JSON type.
     fn returned(&self, number: u64, on: Option<u64>) -> Option<u64> {
         let is_here = match self.context.abilities.delivery {
             Delivery::Channel => self.calls.is_open(number),
@@ -228,7 +228,8 @@ impl ServerConnection {
         is_here.then_some(number)
     }
 
-    /// Logs an answer that belongs to no call; after the first one of a server, for who looks for them.
+    /// Logs an answer that belongs to no call. The first one of a server is a warning, the others are at the debug
+    /// level.
     fn note_stray_answer(&self, id: Option<&RequestId>) {
         let (server, id) = (&self.context.backend, id.map(|id| String::from_utf8_lossy(id.json())).unwrap_or_default());
         if self.context.oddities.is_first(Oddity::StrayAnswer) {
@@ -238,7 +239,7 @@ impl ServerConnection {
         }
     }
 
-    /// The progress event of the call with the token, under the client's own token (design rule 1).
+    /// The progress event for the call with this token, under the client's own token (design rule 1).
     fn progressed(&self, params: &Payload, on: Option<u64>) -> Option<(u64, Event)> {
         let token = params.member("progressToken")?;
         let id = match token.parse() {
@@ -253,8 +254,8 @@ impl ServerConnection {
         Some((id, Event::Notified(under_token(params, &token?))))
     }
 
-    /// Delivers progress of a task after the call that created it (2025-11-25, tasks) to the client session of that
-    /// call.
+    /// Delivers progress of a task after the end of the call that created it (2025-11-25, tasks), to the client session
+    /// of that call.
     fn progressed_later(&self, id: u64, params: &Payload) {
         let owner = self.calls.ownership.lock().owner(&OwnedId::Token(id)).cloned();
         if let Some(CallOwner { token: Some(token), holder, .. }) = owner {
@@ -277,7 +278,8 @@ fn under_token(params: &Payload, token: &Bytes) -> Notification {
     Notification { method: Method::Progress, params }
 }
 
-/// Progress that every client can read: clients mark a server as failed over members of another type. `None` if it has no value.
+/// Corrects the types of members in progress: some clients mark a server as failed over a wrong type. `None` if there
+/// is no value.
 fn readable_progress(params: &Payload) -> Option<Payload> {
     let is_number = |text: &str| text.starts_with(|first: char| first == '-' || first.is_ascii_digit());
     let as_number = |text: &str| json::unquote(text).filter(|text| text.parse().is_ok_and(f64::is_finite));

@@ -23,7 +23,7 @@ use crate::{
     model::{Delivery, HeaderParams},
 };
 
-/// Protocol of servers without sessions.
+/// The protocol of servers without sessions (2026-07-28).
 pub(crate) struct RequestProtocol;
 
 // === impl RequestProtocol ===
@@ -42,7 +42,7 @@ impl Protocol for RequestProtocol {
     }
 
     fn sharing(&self, context: &ConnectionContext) -> Sharing {
-        // no messages outside of exchanges (2026-07-28, transports)
+        // on exchanges, there are no messages outside of them (2026-07-28, transports)
         let has_exchanges = context.abilities.delivery == Delivery::Exchange;
         if has_exchanges || context.is_of_one_client { Sharing::Unambiguous } else { Sharing::Ambiguous }
     }
@@ -51,7 +51,7 @@ impl Protocol for RequestProtocol {
         CallKind::Plain
     }
 
-    /// Adds the envelope of the client, or of the gateway.
+    /// Adds the envelope of the client; in calls of its own, that of the gateway.
     fn params(
         &self,
         connection: &ServerConnection,
@@ -65,7 +65,7 @@ impl Protocol for RequestProtocol {
             gateway = ClientInfo::gateway();
             &gateway
         };
-        // translation adds the envelope to parameters of older versions
+        // translation has added the envelope to parameters of older versions
         if params.revision == connection.revision() {
             return Ok(with_envelope(params, client));
         }
@@ -108,7 +108,7 @@ impl Protocol for RequestProtocol {
         if error.is_of_the_frame() { unreadable(connection, error) } else { Outcome::Failed(error) }
     }
 
-    /// True if the server does not speak the version of the request: it has not acted on it.
+    /// True if the server rejected the version of the request, and so did not act on it.
     fn is_of_another_version(&self, error: &ErrorObject) -> bool {
         error.revision().is_some() && error.code() == ErrorObject::UNSUPPORTED_VERSION
     }
@@ -125,7 +125,7 @@ impl Protocol for RequestProtocol {
                 let level = || params.string("level").and_then(|name| Level::parse(&name));
                 on.or_else(|| connection.calls.logger(level()))
             }
-            // ends a listen on a channel (2026-07-28, cancellation)
+            // this ends a listen on a channel (2026-07-28, cancellation)
             Method::Cancelled => {
                 let call = returned_number(params.object()?.get("requestId")?)?;
                 let error = ErrorObject::retryable("the server ended the subscription");
@@ -143,7 +143,7 @@ impl Protocol for RequestProtocol {
         call.map(|call| (call, Event::Notified(notification)))
     }
 
-    /// 2026-07-28, transports: a server sends requests only in results.
+    /// Ignores the request. 2026-07-28, transports: a server sends requests only in results.
     fn asked(
         &self,
         connection: &ServerConnection,

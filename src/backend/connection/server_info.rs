@@ -1,4 +1,4 @@
-//! Server information: the `InitializeResult` of the handshake, or the `DiscoverResult`. Knows nothing of requests.
+//! Server information: the `InitializeResult` of the handshake, or the `DiscoverResult`.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -20,23 +20,22 @@ use crate::{
     support::printable_name,
 };
 
-/// Minimum and maximum lifetime of a `DiscoverResult`, whatever its hint (2026-07-28, caching).
+/// Minimum and maximum lifetime of a `DiscoverResult`. A `ttlMs` outside of this range is clamped (2026-07-28,
+/// caching).
 const FRESH: (Duration, Duration) = (Duration::from_mins(1), Duration::from_hours(1));
 
-/// Server information.
 #[derive(Debug)]
 pub(crate) struct ServerInfo {
-    /// The negotiated version.
+    /// The version in use on the connection.
     pub(crate) revision: Revision,
     /// The server's `Implementation`, with a generated name if it has none (`translation` 6.3).
     pub(crate) implementation: Arc<str>,
     source: InfoSource,
     latest: Mutex<Latest>,
-    /// True if it completes arguments; set by a probe if its version has no capability for it.
+    /// True if the server completes arguments. Set by a probe if its version has no capability for that.
     pub(super) completes: OnceLock<bool>,
 }
 
-/// The kind of result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InfoSource {
     /// `InitializeResult`: valid as long as the connection.
@@ -45,31 +44,30 @@ pub(super) enum InfoSource {
     Discover,
 }
 
-/// The latest result.
 #[derive(Debug, Clone)]
 struct Latest {
     result: Payload,
-    /// Its time.
+    /// The time when the result arrived.
     at: Instant,
-    /// The server's form of tasks.
+    /// How the server handles tasks.
     tasks: ServerTasks,
     /// True if the server sends log messages.
     logs: bool,
 }
 
-/// A summary for display.
+/// Server information for status displays.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerSummary {
-    /// The negotiated version.
+    /// The version in use on the connection.
     pub(crate) revision: Revision,
     /// Superseded versions and deprecated features in use.
     pub(crate) notices: Vec<String>,
-    /// `name version`.
+    /// Name and version, separated by a space; `None` if the server gave none.
     pub(crate) server: Option<String>,
 }
 
 impl ServerInfo {
-    /// Reads `result` of a server of this version.
+    /// Reads the `result` of a server that speaks `revision`.
     pub(super) fn new(revision: Revision, (source, result): (InfoSource, Payload), backend: &BackendId) -> Self {
         let given = source.implementation(&result);
         let implementation = given.unwrap_or_else(|| unnamed(backend)).into();
@@ -79,7 +77,7 @@ impl ServerInfo {
         Self { revision, implementation, source, latest, completes: OnceLock::new() }
     }
 
-    /// Replaces the result by a newer one of the same server.
+    /// Replaces the result with a newer one of the same server.
     pub(super) fn renew(&self, other: Self) {
         *self.latest.lock() = other.latest.into_inner();
     }
@@ -88,7 +86,7 @@ impl ServerInfo {
         self.latest.lock().result.clone()
     }
 
-    /// True if it is still valid.
+    /// False if a `DiscoverResult` has expired.
     pub(crate) fn is_fresh(&self) -> bool {
         if self.source == InfoSource::Initialize {
             return true;
@@ -99,7 +97,6 @@ impl ServerInfo {
         at.elapsed() < hint.clamp(FRESH.0, FRESH.1)
     }
 
-    /// A summary for display.
     pub(crate) fn summary(&self) -> ServerSummary {
         let result = self.result();
         let notices = lifecycle::notices(self.revision, &capabilities(&result));
@@ -111,24 +108,24 @@ impl ServerInfo {
         capabilities(&self.result()).get(name).is_some()
     }
 
-    /// True if the `part` of the capability `name` is declared and true.
+    /// True if the member `part` of the capability `name` is `true`.
     pub(crate) fn offers(&self, name: &str, part: &str) -> bool {
         let result = self.result();
         let capability = capabilities(&result).get(name).and_then(|text| Object::parse(text.as_bytes()));
         capability.is_some_and(|capability| capability.get(part) == Some("true"))
     }
 
-    /// True if the server accepts a log level for the connection.
+    /// True if the server accepts a log level for the whole session.
     pub(crate) fn takes_level(&self) -> bool {
         self.source == InfoSource::Initialize && self.latest.lock().logs
     }
 
-    /// The server's form of tasks.
+    /// How the server handles tasks, from its latest result.
     pub(crate) fn tasks(&self) -> ServerTasks {
         self.latest.lock().tasks
     }
 
-    /// The result of `server/discover`, with every part as the server wrote it.
+    /// The result of `server/discover` for the gateway's clients. Every part stays as the server wrote it.
     pub(crate) fn discover(&self, backend: &BackendId) -> Payload {
         let result = self.result();
         match self.source {
@@ -142,7 +139,7 @@ impl ServerInfo {
     fn discover_of_handshake(&self, result: &Payload) -> Payload {
         let object = result.object().unwrap_or_default();
         let declared = Bytes::copy_from_slice(object.get("capabilities").unwrap_or("{}").as_bytes());
-        // a capability that the version does not have is left out
+        // the gateway leaves out tasks if the server's version has none
         let capabilities = if self.tasks().has_tasks() { declared } else { json::without_member(&declared, "tasks") };
         let completes = self.completes.get() == Some(&true);
         let capabilities = if completes { json::with_member(&capabilities, "completions", "{}") } else { capabilities };
@@ -180,7 +177,7 @@ impl Clone for ServerInfo {
 // === impl InfoSource ===
 
 impl InfoSource {
-    /// The text of the server's `Implementation`, if there is one.
+    /// JSON of the server's `Implementation`; `None` if it sent none.
     fn implementation(self, result: &Payload) -> Option<String> {
         let object = result.object()?;
         let text = match self {
@@ -190,7 +187,7 @@ impl InfoSource {
         text.starts_with('{').then(|| text.to_owned())
     }
 
-    /// The server's name and version for display.
+    /// Name and version of the server, printable and at most 100 characters.
     fn name(self, result: &Payload) -> Option<String> {
         let text = self.implementation(result)?;
         let info = Object::parse(text.as_bytes())?;
@@ -199,7 +196,7 @@ impl InfoSource {
     }
 }
 
-/// A `DiscoverResult` with a name (`translation` 6.3).
+/// A `DiscoverResult` with a name made from the backend's (`translation` 6.3).
 fn named(revision: Revision, result: &Payload, backend: &BackendId) -> Payload {
     let text = String::from_utf8_lossy(result.json()).into_owned();
     let mut draft = Draft::of(&text);

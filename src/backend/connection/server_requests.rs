@@ -1,5 +1,5 @@
-//! Requests of the server to its client (sampling, elicitation, roots): each waits for its answer, and ends with the
-//! call that carries it. Knows nothing of how calls are made.
+//! Requests of the server to its client (sampling, elicitation, roots). Each waits for its answer, and ends with the
+//! call that carries it.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -25,59 +25,54 @@ use crate::{
     support::{Account, memory::Charge},
 };
 
-/// Maximum number of open requests of one server.
+/// Maximum number of open requests on one connection; more are refused.
 const MAX_OPEN: usize = 64;
-/// Maximum number of requests that wait for a call; further ones are refused.
+/// Maximum number of requests that wait for a call; more are refused.
 const DEFERRED_LIMITS: DeferredLimits = DeferredLimits { all: 16, together: 16 };
 
-/// Open requests of one server.
+/// Open requests of the server on one connection.
 pub(crate) struct ServerRequests {
     open: Mutex<HashMap<RequestId, PendingServerRequest>>,
-    /// Requests outside of any call without a listener: each waits for the next call that allows server requests
-    /// (`translation` 4b.2 (v)). Servers request the roots this way, right after the handshake.
+    /// Requests outside of any call, while no listen is open: each waits for the next call that allows server requests
+    /// (`translation` 4b.2 (v)). Servers ask for the roots this way, right after the handshake.
     pub(super) deferred: Arc<DeferredRequests<RequestId>>,
     /// Tasks that the client runs for these requests.
     pub(super) client_tasks: ClientTasks,
     context: RequestContext,
 }
 
-/// Dependencies of the requests of one connection.
 pub(super) struct RequestContext {
-    /// The backend.
     pub(super) backend: BackendId,
-    /// The server's account.
+    /// Account that pays for kept requests.
     pub(super) account: Account,
-    /// Calls that carry requests.
+    /// The connection's calls, which carry requests.
     pub(super) calls: Arc<Calls>,
-    /// The key of the connection.
     pub(super) key: ConnectionKey,
-    /// Listens, for requests without a call.
+    /// The clients' listens, for requests outside of calls.
     pub(super) listens: Arc<Listens>,
-    /// Sender of the answers.
+    /// Sends answers to the server.
     pub(super) sender: BackgroundSender,
-    /// Task group of the waits.
+    /// Runs the waits for answers.
     pub(super) tasks: TaskGroup,
     /// Cancelled when the connection ends.
     pub(super) end: CancellationToken,
 }
 
-/// A request that waits for its answer.
 #[derive(Debug)]
 struct PendingServerRequest {
     method: Method,
     withdrawn: CancellationToken,
-    /// Time at which the client got it.
+    /// The time when it was sent to the client.
     since: Instant,
-    /// The call that carries it.
+    /// The call that carries it; `None` if it went to a listen.
     call: Option<u64>,
-    /// For its parameters, which the client's side keeps until it answers.
+    /// Memory of its parameters, which the client's side keeps until it answers.
     _charge: Charge,
 }
 
 // === impl ServerRequests ===
 
 impl ServerRequests {
-    /// Creates an empty table.
     pub(super) fn new(context: RequestContext) -> Arc<Self> {
         Arc::new(Self {
             open: Mutex::default(),
@@ -87,7 +82,7 @@ impl ServerRequests {
         })
     }
 
-    /// Passes a request to the client: in `call`, else by the listen. Returns the event for the call.
+    /// Forwards a request to the client: in `call` if there is one, else on its listen. Returns the event for the call.
     pub(super) fn forward(
         self: &Arc<Self>,
         id: RequestId,
@@ -127,12 +122,12 @@ impl ServerRequests {
         None
     }
 
-    /// Passes a request that no call carries to the only listen. It is dropped, and so refused, if it may concern
-    /// somebody else.
+    /// Forwards a request that no call carries to the only open listen. If it may concern other clients, it is dropped,
+    /// which refuses it.
     ///
     /// # Errors
     ///
-    /// Returns the request if nobody listens, and it may wait for a call.
+    /// Returns the request if no listen is open; it may wait for a call.
     pub(super) fn ask_listener(&self, question: ServerRequest) -> Result<(), ServerRequest> {
         let RequestContext { listens, calls, key, .. } = &self.context;
         if calls.have_several_owners() {
@@ -141,22 +136,22 @@ impl ServerRequests {
         listens.forward_request(key, question, |caller| calls.may_concern(caller))
     }
 
-    /// Answers a request with this error.
+    /// Answers the request `id` with `error`.
     pub(super) fn refuse(&self, id: RequestId, error: ErrorObject) {
         self.context.sender.send(Message::error(id, error));
     }
 
-    /// Answers a request that no client supports.
+    /// Refuses a request that the client does not support.
     pub(super) fn refuse_unsupported(&self, id: RequestId, method: &Method) {
         self.refuse(id, unsupported(method));
     }
 
-    /// Answers a request whose call may be cancelled.
+    /// Refuses a request that may belong to a cancelled call.
     pub(super) fn refuse_cancelled(&self, id: RequestId, method: &Method) {
         self.context.sender.send(cancelled(id, method));
     }
 
-    /// Withdraws a request that the server cancelled.
+    /// Closes a request that the server cancelled.
     pub(super) fn withdraw(&self, params: &Payload) {
         let Some(id) = params.member("requestId").map(str::to_owned) else { return };
         let request = RequestId::read(&id.into()).and_then(|id| self.open.lock().remove(&id));
@@ -166,7 +161,7 @@ impl ServerRequests {
         }
     }
 
-    /// Closes the requests of a call whose client will not answer; returns the answers for the server.
+    /// Closes the requests of a call whose client will not answer any more. Returns the answers for the server.
     pub(super) fn close_of(&self, call: u64) -> Vec<Message> {
         let closed: Vec<_> = self.open.lock().extract_if(|_, request| request.call == Some(call)).collect();
         let close = |(id, request): (RequestId, PendingServerRequest)| {
@@ -177,28 +172,28 @@ impl ServerRequests {
         closed.into_iter().map(close).collect()
     }
 
-    /// Drops everything, at the end of the connection.
+    /// Drops all requests when the connection ends.
     pub(super) fn clear(&self) {
         self.open.lock().clear();
         drop(self.deferred.take(|_| true));
     }
 
-    /// True if one is open in this call.
+    /// True if a request is open in the call `call`.
     pub(super) fn is_open_in(&self, call: u64) -> bool {
         self.open.lock().values().any(|request| request.call == Some(call))
     }
 
-    /// The calls with open requests, once for each request.
+    /// Calls with open requests, once for each request.
     pub(super) fn carriers(&self) -> Vec<u64> {
         self.open.lock().values().filter_map(|request| request.call).collect()
     }
 
-    /// Start of the oldest open request that a call carries.
+    /// The time when the oldest open request that a call carries was sent to its client.
     pub(crate) fn oldest(&self) -> Option<Instant> {
         self.open.lock().values().filter_map(|request| request.call.map(|_| request.since)).min()
     }
 
-    /// The calls with a request that is open for `time` or longer, once for each request.
+    /// Calls with requests that have been open for `time` or longer, once for each request.
     pub(super) fn carriers_after(&self, time: Duration) -> Vec<u64> {
         let open = self.open.lock();
         open.values().filter(|request| request.since.elapsed() >= time).filter_map(|request| request.call).collect()
@@ -216,8 +211,8 @@ impl ServerRequests {
         &self.context.sender
     }
 
-    /// Moves deferred requests into a new call. If that is the first call of another owner they are dropped, which refuses
-    /// them: they may concern the earlier caller.
+    /// Moves deferred requests into a new call. If the call comes from a second owner, they are dropped, which refuses
+    /// them: they may concern the first one.
     pub(super) fn forward_deferred(&self, call: u64) {
         let deferred = self.deferred.take(|_| true);
         if self.context.calls.have_several_owners() {
@@ -226,13 +221,13 @@ impl ServerRequests {
         for (id, question) in deferred {
             self.carried(&id, call, &question.params);
             if let Some(Event::Asked(question)) = self.context.calls.deliver(call, Event::Asked(question)) {
-                // without a listen it is dropped, which refuses it
+                // the call has just ended; without a listen the request is dropped, which refuses it
                 drop(self.ask_listener(question));
             }
         }
     }
 
-    /// Keeps a request for the next call. If none comes it is dropped, which refuses it.
+    /// Keeps a request until the next call that can carry it. If none comes in time, it is dropped, which refuses it.
     fn defer(&self, id: RequestId, question: ServerRequest) {
         let end = self.context.end.clone();
         if let Ok(wait) = self.deferred.hold(id, question, &|_| true) {
@@ -242,7 +237,8 @@ impl ServerRequests {
         }
     }
 
-    /// Binds a request to the call that carries it. The later completion of a URL elicitation goes to the same client.
+    /// Binds a request to the call that carries it. The later `notifications/elicitation/complete` of a URL elicitation
+    /// goes to the same client.
     fn carried(&self, id: &RequestId, call: u64, params: &Payload) {
         if let Some(request) = self.open.lock().get_mut(id) {
             (request.call, request.since) = (Some(call), Instant::now());
@@ -256,7 +252,7 @@ impl ServerRequests {
         }
     }
 
-    /// Handles an answered or withdrawn request: from now on the server's silence counts again.
+    /// Handles the end of a request: the server's silence counts again from here.
     fn closed(&self, request: &PendingServerRequest) {
         if let Some(call) = request.call {
             self.context.calls.change(call, |call| {
@@ -265,7 +261,7 @@ impl ServerRequests {
         }
     }
 
-    /// Waits for the answer in a separate task, since the reply that carries the request goes on.
+    /// Waits for the answer in a separate task, because the reply that carries the request goes on.
     fn await_answer(
         self: &Arc<Self>,
         id: RequestId,
@@ -280,7 +276,7 @@ impl ServerRequests {
             let answer = loop {
                 let heard = tokio::select! {
                     heard = answered.next() => heard,
-                    // dropping `answered` tells the client's side that the request is withdrawn
+                    // the caller drops `answered`, which cancels the request at the client
                     () = withdrawn.cancelled() => return,
                     () = context.end.cancelled() => return,
                 };
@@ -310,7 +306,7 @@ impl ServerRequests {
     }
 }
 
-/// The answer to a request whose call was cancelled or that timed out: a dialog is cancelled, anything else fails
+/// The answer to a request whose call was cancelled or timed out: an elicitation is cancelled, anything else fails
 /// (`translation` 4b.6).
 fn cancelled(id: RequestId, method: &Method) -> Message {
     match method {
@@ -319,7 +315,8 @@ fn cancelled(id: RequestId, method: &Method) -> Message {
     }
 }
 
-/// The error for a request that no client supports: `-32601` for roots, `-32602` for others (`translation` 4.6).
+/// The error for a request that the client does not support: `-32601` for roots, `-32602` for others (`translation`
+/// 4.6).
 fn unsupported(method: &Method) -> ErrorObject {
     match method {
         Method::CreateMessage => ErrorObject::invalid_params("No client is there that supports sampling"),

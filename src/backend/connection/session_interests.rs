@@ -1,5 +1,6 @@
-//! Brings a server with sessions to what its clients want: `logging/setLevel`, `resources/subscribe` and
-//! `resources/unsubscribe`, by one task for each connection. Each request has its own answer: none waits for another's.
+//! Keeps log level and subscriptions of a session up to date with what its clients want, by `logging/setLevel`,
+//! `resources/subscribe` and `resources/unsubscribe`. One task for each connection. Requests run concurrently: none
+//! waits for the answer to another.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -21,65 +22,65 @@ use crate::{
     model::UserId,
 };
 
-/// Number of topics of one user that the server is asked for at once.
+/// Maximum number of open requests about topics for one user.
 const AT_ONCE: usize = 16;
-/// Number of levels that a server may leave unanswered and still be told the next.
+/// Maximum number of unanswered requests about levels.
 const LEVELS_AT_ONCE: usize = 4;
 
-/// Levels and topics that the server of one connection was told.
+/// Log level and topics as sent to the server of one connection.
 struct SessionInterests {
     connection: Arc<ServerConnection>,
     view: InterestsView,
     level: ToldLevel,
     topics: HashMap<Topic, ToldTopic>,
-    /// Topics to ask for or to leave, and the number of open requests, by user.
+    /// Topics to subscribe to or unsubscribe from, and the number of open requests, by user.
     users: HashMap<UserId, UserQueue>,
     open: FuturesUnordered<BoxFuture<'static, InterestAnswer>>,
     attempts: u64,
 }
 
-/// The log level that the server was told.
+/// The log level as the server knows it.
 #[derive(Default)]
 struct ToldLevel {
-    /// The level that it accepted or refused last.
+    /// The level that the server last accepted or refused.
     told: Option<Level>,
-    /// The newest level that it is being told.
+    /// The newest level that was sent and has no answer.
     telling: Option<TellingLevel>,
-    /// The number of requests that have no answer.
+    /// Number of requests without an answer.
     open: usize,
-    /// The number of the newest request.
+    /// Number of the newest request.
     newest: u64,
     wanted: Option<Level>,
     version: u64,
 }
 
-/// A level that the server has not answered yet.
+/// A level in a request without an answer.
 #[derive(Clone, Copy)]
 struct TellingLevel {
     level: Level,
-    /// Everything else waits for the answer until then.
+    /// End of the time in which everything else waits for the answer.
     until: Instant,
 }
 
-/// A topic that the server was told, or is about to be.
+/// State of one topic at the server.
 enum ToldTopic {
-    /// It is in the queues of those who wanted it up to this change.
+    /// Queued for every user who wanted it at the change `since`.
     Waiting { since: u64 },
-    /// It was asked for.
+    /// The request to subscribe has no answer yet.
     Asked {
         attempt: u64,
-        /// Cancels the request.
+        /// Dropping it cancels the request.
         _request: DropGuard,
     },
-    /// It is subscribed to, for this user among others.
+    /// Subscribed for this user, among others. The request to unsubscribe will go into the same queue.
     Subscribed(UserId),
     Refused {
-        /// The number of changes that the answer covers.
+        /// Number of the latest change that the refusal covers.
         version: u64,
     },
-    /// Nobody wants it any more: it is in the queue of this user.
+    /// No client wants it any more; the request to unsubscribe is in the queue of this user.
     Unwanted(UserId),
-    /// The server is being told that nobody wants it.
+    /// The request to unsubscribe has no answer yet.
     Leaving,
 }
 
@@ -89,7 +90,7 @@ struct UserQueue {
     open: usize,
 }
 
-/// The end of a request.
+/// Answer to a request of this task.
 enum InterestAnswer {
     Level {
         level: Level,
@@ -100,7 +101,7 @@ enum InterestAnswer {
         user: UserId,
         topic: Topic,
         attempt: u64,
-        /// `None` if it was cancelled.
+        /// `None` if the request was cancelled.
         outcome: Option<Outcome>,
     },
     Left {
@@ -109,7 +110,7 @@ enum InterestAnswer {
     },
 }
 
-/// Keeps the server up to date as long as the connection is open.
+/// Keeps the server up to date while the connection lives.
 pub(super) async fn run(connection: Arc<ServerConnection>) {
     let view = connection.context.interests.view(&connection.context.key);
     let told = SessionInterests {
@@ -144,7 +145,7 @@ impl SessionInterests {
         }
     }
 
-    /// Finds out what the server has to be told.
+    /// Compares what clients want with what the server knows, and queues the differences.
     fn compare(&mut self) {
         let topics = &self.topics;
         let knows = |topic: &Topic, since| topics.get(topic).is_some_and(|told| told.is_known(since));
@@ -163,7 +164,7 @@ impl SessionInterests {
         if topic.uri().is_none() {
             return;
         }
-        // not left yet
+        // the request to unsubscribe has not been sent yet
         if let Some(ToldTopic::Unwanted(user)) = self.topics.get(&topic) {
             let subscribed = ToldTopic::Subscribed(user.clone());
             let answer = TopicAnswer { version: since, granted: Granted::Yes };
@@ -186,16 +187,16 @@ impl SessionInterests {
             }
             Some(told @ (ToldTopic::Unwanted(_) | ToldTopic::Leaving)) => drop(self.topics.insert(topic, told)),
             Some(ToldTopic::Refused { .. }) => self.connection.interests().set(&topic, None),
-            // what is open is cancelled
+            // dropping an open request cancels it
             Some(ToldTopic::Waiting { .. } | ToldTopic::Asked { .. }) | None => {}
         }
     }
 
-    /// Sends what can be sent: the level first, then topics.
+    /// Sends all requests that may be sent now, the level first.
     fn start(&mut self) {
         self.tell_level();
         if self.level.is_over() {
-            // it was sent, which is all that a call can wait for
+            // the level was sent, and calls need not wait for more
             self.connection.interests().set_level(self.level.version);
             let users: Vec<UserId> = self.users.keys().cloned().collect();
             for user in users {
@@ -205,7 +206,7 @@ impl SessionInterests {
         }
     }
 
-    /// Sends the level, unless the answer to another may still come in time: the order of two requests counts.
+    /// Sends the level, unless an earlier one may still be answered in time: their order matters.
     fn tell_level(&mut self) {
         let Some(wanted) = self.level.next() else { return };
         let number = self.level.begin(wanted);
@@ -213,13 +214,13 @@ impl SessionInterests {
         self.open.push(told.map(move |outcome| InterestAnswer::Level { level: wanted, number, outcome }).boxed());
     }
 
-    /// Sends the next requests of one user.
+    /// Sends the next requests about topics for one user.
     fn start_of(&mut self, user: &UserId) {
         while let Some(topic) = self.users.get_mut(user).and_then(UserQueue::next) {
             let answer = match self.topics.get(&topic) {
                 Some(ToldTopic::Waiting { .. }) => self.subscribe(user.clone(), topic),
                 Some(ToldTopic::Unwanted(of)) if of == user => self.unsubscribe(user.clone(), topic),
-                // it is asked for by another user, or not any more
+                // another user's request covers it, or no client wants it any more
                 _ => continue,
             };
             if let Some(queue) = self.users.get_mut(user) {
@@ -250,7 +251,7 @@ impl SessionInterests {
     fn answered(&mut self, answer: InterestAnswer) {
         match answer {
             InterestAnswer::Level { level, number, outcome } => {
-                // a refusal is no error for the client (`translation` 3.4, LOG)
+                // the client sees no error for a rejected level (`translation` 3.4, LOG)
                 if let Outcome::Failed(error) = outcome
                     && !self.connection.is_over()
                 {
@@ -276,7 +277,7 @@ impl SessionInterests {
         }
     }
 
-    /// Makes room for another request of the user.
+    /// Counts the end of a request of this user.
     fn ended(&mut self, user: &UserId) {
         if let Some(queue) = self.users.get_mut(user) {
             queue.open -= 1;
@@ -285,11 +286,11 @@ impl SessionInterests {
 
     fn subscribed(&mut self, user: UserId, topic: Topic, attempt: u64, outcome: Outcome) {
         let is_it = |told: &ToldTopic| matches!(told, ToldTopic::Asked { attempt: asked, .. } if *asked == attempt);
-        // nobody wants it any more
+        // no client wants it any more
         if !self.topics.get(&topic).is_some_and(is_it) {
             return;
         }
-        // those that joined this attempt have its answer
+        // the answer also covers clients that asked for the topic in the meantime
         let version = self.connection.context.interests.version(&self.connection.context.key);
         let (told, granted) = match outcome {
             Outcome::Complete(_) | Outcome::InputRequired(_) => (ToldTopic::Subscribed(user), Granted::Yes),
@@ -301,12 +302,12 @@ impl SessionInterests {
         self.topics.insert(topic, told);
     }
 
-    /// True if the server has answered everything.
+    /// True if no request is open or queued.
     fn is_settled(&self) -> bool {
         self.open.is_empty() && self.users.is_empty()
     }
 
-    /// A request of the gateway's own.
+    /// Sends a request of the gateway's own and returns its outcome.
     fn request(&self, method: Method, params: String) -> BoxFuture<'static, Outcome> {
         let connection = Arc::clone(&self.connection);
         let params = Payload::new(Revision::NEWEST_LEGACY, params.into());
@@ -327,7 +328,7 @@ impl SessionInterests {
 // === impl ToldLevel ===
 
 impl ToldLevel {
-    /// The level that the server has to be told now.
+    /// The level to send now, if any.
     fn next(&self) -> Option<Level> {
         let has_news = match self.telling {
             Some(telling) => self.is_over() && self.open < LEVELS_AT_ONCE && self.wanted != Some(telling.level),
@@ -336,7 +337,7 @@ impl ToldLevel {
         self.wanted.filter(|_| has_news)
     }
 
-    /// Begins to tell a level; returns the number of the request.
+    /// Records that `level` is being sent; returns the number of the request.
     fn begin(&mut self, level: Level) -> u64 {
         self.telling = Some(TellingLevel { level, until: Instant::now() + LEVEL_FIRST });
         self.open += 1;
@@ -344,19 +345,19 @@ impl ToldLevel {
         self.newest
     }
 
-    /// The answer to the request with this number.
+    /// Records the answer to request `number`.
     fn answered(&mut self, level: Level, number: u64) {
         self.open -= 1;
         if number == self.newest {
             self.told = Some(level);
             self.telling = None;
         } else if self.telling.is_none() {
-            // an older level was answered last, so it may be the one that counts
+            // the server answered an older level last, so that one may apply
             self.told = None;
         }
     }
 
-    /// True if nothing waits for the level any more.
+    /// True if requests about topics and the next level need not wait for a level.
     fn is_over(&self) -> bool {
         self.telling.is_none_or(|telling| telling.until <= Instant::now())
     }
@@ -365,7 +366,7 @@ impl ToldLevel {
 // === impl ToldTopic ===
 
 impl ToldTopic {
-    /// True if the server needs no request for a topic that is wanted since this change.
+    /// True if a topic needs no new request, for clients that want it since the change `since`.
     const fn is_known(&self, since: u64) -> bool {
         match self {
             Self::Asked { .. } | Self::Subscribed(_) | Self::Leaving => true,
@@ -378,7 +379,7 @@ impl ToldTopic {
 // === impl UserQueue ===
 
 impl UserQueue {
-    /// The next topic, if another request may be open.
+    /// Takes the next topic; `None` if too many requests are open.
     fn next(&mut self) -> Option<Topic> {
         if self.open < AT_ONCE { self.topics.pop_front() } else { None }
     }

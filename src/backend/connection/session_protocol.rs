@@ -1,5 +1,6 @@
-//! Protocol of servers with sessions (2024-11-05 to 2025-11-25), which send requests during calls and notifications
-//! that name no call: attributes each to a client session, and checks what a client session may request.
+//! Protocol of servers with sessions (2024-11-05 to 2025-11-25). Such servers send requests during calls, and
+//! notifications that name no call. This file attributes each to a client session, and checks which requests a client
+//! may send.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -24,10 +25,10 @@ use crate::{
     model::{Delivery, Requester},
 };
 
-/// Protocol of servers with sessions.
+/// The protocol of servers with sessions (up to 2025-11-25).
 pub(crate) struct SessionProtocol;
 
-/// Listens that get a notification.
+/// Clients that receive a notification.
 enum Audience {
     All,
     One(Requester),
@@ -72,7 +73,7 @@ impl Protocol for SessionProtocol {
     }
 
     fn level(&self, _: Option<Level>) -> Option<Level> {
-        // the level applies to the whole session
+        // the level is set once for the whole session
         None
     }
 
@@ -126,7 +127,7 @@ impl Protocol for SessionProtocol {
         if let Method::Other(_) = notification.method
             && let Some(call) = subscription(&notification.params)
         {
-            // of a request of an extension, and of nobody else's
+            // it belongs to a request of an extension, and only to that one
             let is_open = connection.calls.read(call, |call| matches!(call.method, Method::Other(_))) == Some(true);
             if !is_open {
                 metrics::counter!("lockkeeper_server_unattributed_total").increment(1);
@@ -143,7 +144,7 @@ impl Protocol for SessionProtocol {
         };
         let heard = connection.context.listens.notify(key, &notification, &addressees);
         match audience {
-            // a client without a session gets it in its call (`translation` 3.4, LOG)
+            // a client without a session receives it in its call (`translation` 3.4, LOG)
             Audience::One(holder) if !heard => {
                 connection.calls.latest_of(&holder).map(|call| (call, Event::Notified(notification)))
             }
@@ -151,7 +152,7 @@ impl Protocol for SessionProtocol {
         }
     }
 
-    /// Passes a request that the client supports to the call that carries it, else to the listen; refuses all others.
+    /// Forwards a request that the client supports, in the call that carries it or on the listen; refuses all others.
     fn asked(
         &self,
         connection: &ServerConnection,
@@ -181,19 +182,19 @@ impl Protocol for SessionProtocol {
         }
         let call = on.or_else(|| connection.calls.carrier(&connection.requests.carriers()));
         if call.is_none() && connection.calls.has_lingering() {
-            // it may belong to a cancelled call, and to no other client
+            // the request may belong to a cancelled call, so no other client may receive it
             connection.requests.refuse_cancelled(id, &method);
             return None;
         }
         connection.requests.forward(id, method, params, call)
     }
 
-    /// The server judges about the URI of a resource, whatever it declares.
+    /// The server decides by the URI of the resource, even without the capability.
     fn offers(&self, _: &ServerConnection, topic: &Topic) -> bool {
         topic.uri().is_some()
     }
 
-    /// Rejects methods that the negotiated version does not have (`translation` 6.5); unknown methods pass.
+    /// Rejects methods that the negotiated version does not have (`translation` 6.5). Unknown methods pass.
     fn check(&self, connection: &ServerConnection, (method, params): (&Method, &Payload)) -> Result<(), ErrorObject> {
         let is_of_tasks = method.is_of_core_tasks();
         if *method == Method::TasksUpdate || is_of_tasks && !connection.tasks().has_tasks() {
@@ -210,13 +211,13 @@ impl Protocol for SessionProtocol {
     }
 }
 
-/// The result of a tool without structured content that is null: writers of every member mean that there is none
-/// (`translation` 3.1).
+/// Removes structured content that is null from the result of a tool: some servers write every member, and mean that
+/// there is none (`translation` 3.1).
 fn without_null_structure(result: Payload) -> Payload {
     if result.structured_content() == Some("null") { result.without("structuredContent") } else { result }
 }
 
-/// Reports a page that a call needs, if the client cannot be led there (2025-11-25, elicitation).
+/// Reports a page that a call needs if the client cannot open it (2025-11-25, elicitation).
 fn note_page(connection: &ServerConnection) {
     let client = &connection.context.client;
     let is_of_version = connection.revision().has(Feature::UrlElicitation);
@@ -226,7 +227,7 @@ fn note_page(connection: &ServerConnection) {
     }
 }
 
-/// Stores the client of a task that a call created, and of its progress.
+/// Records the client of a task that the call created, and of the task's progress.
 fn note_task(connection: &ServerConnection, call: u64, result: &Payload) {
     let Some(task) = task::created(result) else { return };
     let Some(owner) = connection.calls.owner(call) else { return };
@@ -235,30 +236,31 @@ fn note_task(connection: &ServerConnection, call: u64, result: &Payload) {
     ownership.note(OwnedId::Token(call), owner);
 }
 
-/// True if the client of a connection declared support for `method`, and the handshake is done.
+/// True if the handshake is done and the client declared support for `method`.
 fn can_be_asked(connection: &ServerConnection, method: &Method) -> bool {
     let is_of_one_client = connection.context.is_of_one_client;
     let capability = match method {
         Method::CreateMessage => "sampling",
         Method::Elicit => "elicitation",
         Method::RootsList => "roots",
-        // 2025-11-25 tasks that the client runs: several clients could have one with the same id
+        // tasks that the client runs (2025-11-25): two clients could have tasks with the same id
         method if method.is_of_core_tasks() && is_of_one_client => "tasks",
-        // a custom method: the client decides, if there is only one
+        // an extension's method: a single client can decide for itself
         Method::Other(_) => return connection.server().is_some() && is_of_one_client,
         _ => return false,
     };
     connection.server().is_some() && connection.context.client.capabilities.has(capability)
 }
 
-/// True if a request on no exchange belongs to a call that has one. Servers also ask for roots there, outside of calls.
+/// True if the request arrived on the standalone stream during a call with its own exchange. Does not count requests
+/// for roots: servers send them there outside of calls.
 fn asks_on_stream(connection: &ServerConnection, method: &Method) -> bool {
     connection.context.abilities.delivery == Delivery::Exchange
         && matches!(method, Method::CreateMessage | Method::Elicit)
         && connection.calls.may_be_asked()
 }
 
-/// True if a task was created here, as far as is known.
+/// True if this connection is known to have created the task `id`.
 pub(crate) fn made_task(connection: &ServerConnection, id: &str) -> bool {
     connection.calls.ownership.lock().owner(&OwnedId::Task(id.to_owned())).is_some()
 }
@@ -266,7 +268,8 @@ pub(crate) fn made_task(connection: &ServerConnection, id: &str) -> bool {
 // === impl Audience ===
 
 impl Audience {
-    /// The audience of a notification outside of any exchange: if the connection has only one client session, that one.
+    /// The audience of a notification outside of any exchange. If the connection serves one client session, it is that
+    /// one.
     fn of(connection: &ServerConnection, notification: &Notification) -> Self {
         let (params, key) = (&notification.params, &connection.context.key);
         if connection.context.is_of_one_client {
@@ -277,7 +280,7 @@ impl Audience {
             None => Self::Nobody,
         };
         match &notification.method {
-            // of the status of tasks each listen gets that of its owner (`OA-115`)
+            // each listen shows only the tasks of its owner (`OA-115`)
             Method::ToolsListChanged
             | Method::PromptsListChanged
             | Method::ResourcesListChanged
@@ -289,7 +292,7 @@ impl Audience {
                 params.string("elicitationId").map_or(Self::Nobody, |id| owner(OwnedId::Elicitation(id)))
             }
             _ => match (task::related_to(params), connection.calls.callers()) {
-                // the task may have no owner above: a call of a client without tasks awaits it
+                // a task without an owner in the layers above: a client without tasks waits for it in a call
                 (Some(task), _) => owner(OwnedId::Task(task)),
                 (None, Callers::One(holder)) => Self::One(holder),
                 (None, Callers::Many) if key.scope == SharingScope::All || key.is_base() => {

@@ -1,20 +1,19 @@
-//! The silence of a server on one connection. Knows nothing of what follows from it.
+//! Silence of a server on one connection: calls in a row that timed out.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// The silence of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
-    /// Calls that were given up since the last message.
+    /// Calls cancelled for silence since the last message.
     pub(super) calls: AtomicU32,
-    /// Lines beside messages at that time.
+    /// Number of lines outside of messages when the last of these calls was cancelled.
     pub(super) printed: AtomicU64,
 }
 
 // === impl Silence ===
 
 impl Silence {
-    /// Notes a message of the server.
+    /// Resets the count: the server has sent a message.
     pub(super) fn ends(&self) {
         if self.calls.load(Ordering::Relaxed) > 0 {
             self.calls.store(0, Ordering::Relaxed);

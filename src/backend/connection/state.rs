@@ -1,4 +1,4 @@
-//! One connection to one server: its parts, its owner, its end.
+//! One connection to one server: its parts, its context, its end.
 
 use std::{
     sync::{
@@ -42,90 +42,82 @@ use crate::{
 
 /// One connection to one server; with a legacy server, a session.
 pub(crate) struct ServerConnection {
-    /// Its owner and its dependencies.
     pub(crate) context: ConnectionContext,
     pub(super) transport: Arc<dyn Transport>,
     pub(super) calls: Arc<Calls>,
     pub(super) requests: Arc<ServerRequests>,
-    /// Those that wait for a call.
+    /// Server requests that wait for a call.
     pub(super) deferred: Arc<DeferredRequests<RequestId>>,
-    /// The server's answers about the interests of its clients.
+    /// The server's answers to subscriptions and log levels.
     interests: KnownInterests,
     pub(super) sender: BackgroundSender,
-    /// Server information from the handshake.
+    /// Server information; unset before the handshake or `server/discover`.
     server: OnceLock<ServerInfo>,
-    /// The server's form of tasks, from its latest server information.
+    /// How the server handles tasks, from its latest information.
     tasks: Mutex<ServerTasks>,
-    /// True once it was logged that the server sends requests, which its version forbids.
+    /// True once the log has a warning about requests that the server's version forbids.
     pub(super) sent_request: AtomicBool,
     /// True once the server has sent a notification or a request.
     pub(super) has_spoken: AtomicBool,
-    /// What is received, once another connection is to continue with it.
+    /// Resolves with the incoming messages when another connection takes over. `None` once it was taken.
     pub(super) incoming: Mutex<Option<oneshot::Receiver<Incoming>>>,
-    /// True if another connection continues with the transport.
+    /// True once another connection takes over the transport.
     pub(super) is_handed_over: AtomicBool,
-    /// Since the last message of the server.
+    /// Calls that timed out since the last message.
     pub(super) silence: Silence,
     pub(super) end: End,
 }
 
-/// Owner and dependencies of a connection.
 pub(crate) struct ConnectionContext {
-    /// The backend.
     pub(crate) backend: BackendId,
-    /// Its server, as the origin of payloads.
+    /// The server as the origin of payloads.
     pub(crate) origin: ServerOrigin,
-    /// Its key.
     pub(crate) key: ConnectionKey,
-    /// The protocol of the server's era.
     pub(crate) protocol: &'static dyn Protocol,
-    /// Abilities of its transport.
     pub(crate) abilities: TransportAbilities,
-    /// The client that the server was told of; of a server without sessions, the gateway.
+    /// The client that the server was introduced to: for a server without sessions, the gateway.
     pub(crate) client: Arc<ClientInfo>,
-    /// True if only one client session, or only the gateway, uses it: then any of its calls may carry a server request (design
-    /// rule 4).
+    /// True if only one client session, or only the gateway, uses the connection. Then any call may carry a server
+    /// request (design rule 4).
     pub(crate) is_of_one_client: bool,
-    /// True if it replaces an earlier connection.
+    /// True if the connection replaces one that was lost.
     pub(crate) is_another: bool,
-    /// Listens, for notifications outside of calls.
+    /// The clients' listens, for notifications outside of calls.
     pub(crate) listens: Arc<Listens>,
-    /// Log levels and topics of its clients.
+    /// Log levels and topics that clients want.
     pub(crate) interests: Arc<Interests>,
-    /// Noted for all connections to the server.
+    /// Shared by all connections to the server.
     pub(crate) asks_on_stream: AsksOnStream,
-    /// Seen of all connections to the server.
+    /// Shared by all connections to the server.
     pub(crate) oddities: SeenOddities,
     /// Maximum silence of the server in a call.
     pub(crate) call_timeout: Duration,
-    /// Its task group.
+    /// Runs the connection's tasks.
     pub(crate) tasks: TaskGroup,
 }
 
-/// The end of a connection: happens once, with one reason.
+/// The end of a connection. The first reason stays.
 pub(super) struct End {
     token: CancellationToken,
     reason: OnceLock<String>,
 }
 
-/// The protocol of one era, used by a connection.
+/// The protocol of one era.
 pub(crate) trait Protocol: Send + Sync {
-    /// The era.
     fn era(&self) -> Era;
 
-    /// The newest version, which is used until one is negotiated.
+    /// The version to assume before one is negotiated.
     fn newest(&self) -> Revision;
 
-    /// Brings the server to what its clients want, as long as the connection is open.
+    /// Keeps the server's log level and subscriptions up to date with what clients want.
     fn follow_interests(&self, connection: Arc<ServerConnection>) -> BoxFuture<'static, ()>;
 
-    /// The ambiguity of messages that name no call.
+    /// Says if messages that name no call can be attributed.
     fn sharing(&self, context: &ConnectionContext) -> Sharing;
 
-    /// The kind of a call of this method.
     fn kind(&self, method: &Method) -> CallKind;
 
-    /// The parameters of a call in the server's version.
+    /// Translates the parameters of a call into the server's version.
     ///
     /// # Errors
     ///
@@ -133,23 +125,23 @@ pub(crate) trait Protocol: Send + Sync {
     fn params(&self, connection: &ServerConnection, params: Payload, facts: &Facts<'_>)
     -> Result<Payload, ErrorObject>;
 
-    /// The log level that a call of a client with this one carries.
+    /// The log level to send in a call whose client wants `level`; `None` if calls carry none.
     fn level(&self, level: Option<Level>) -> Option<Level>;
 
-    /// A payload that the server wrote.
+    /// Labels JSON from the server with its version and origin.
     fn received(&self, connection: &ServerConnection, json: Bytes) -> Payload;
 
-    /// The outcome of a call that the server answered with `result`.
+    /// The outcome of a call answered with `result`.
     fn outcome(&self, connection: &ServerConnection, call: (u64, &Method), result: Payload) -> Outcome;
 
-    /// The outcome of a call that the server answered with `error`, under this id.
+    /// The outcome of a call answered with `error`, in a message with this id.
     fn failure(&self, connection: &ServerConnection, id: Option<&RequestId>, error: ErrorObject) -> Outcome;
 
-    /// True if an error says that the call was not acted on, since the server uses another version now.
+    /// True if the server rejected a call, without acting on it, because it uses another version now.
     fn is_of_another_version(&self, error: &ErrorObject) -> bool;
 
-    /// Handles a notification other than progress; `on` is the call on whose exchange it came. Returns the call that it
-    /// belongs to, and its event.
+    /// Handles a notification other than progress; `on` is the call on whose exchange it arrived. Returns the call that
+    /// it belongs to, and the event for it.
     fn notified(
         &self,
         connection: &ServerConnection,
@@ -165,21 +157,21 @@ pub(crate) trait Protocol: Send + Sync {
         on: Option<u64>,
     ) -> Option<(u64, Event)>;
 
-    /// True if the server can be asked to notify about `topic`.
+    /// True if the server may accept a subscription to `topic`.
     fn offers(&self, connection: &ServerConnection, topic: &Topic) -> bool;
 
-    /// Checks that a client may send a request.
+    /// Checks that the server's version has the method of a client's request.
     ///
     /// # Errors
     ///
-    /// An error if the server's version does not have the method.
+    /// The error for the client if it does not.
     fn check(&self, connection: &ServerConnection, request: (&Method, &Payload)) -> Result<(), ErrorObject>;
 }
 
 // === impl ConnectionContext ===
 
 impl ConnectionContext {
-    /// True if the client that the server was told of has capabilities, so that the server may send it requests.
+    /// True if the server may send requests: the client that it was introduced to has capabilities.
     pub(super) fn can_be_asked(&self) -> bool {
         !self.client.capabilities.key().is_empty()
     }
@@ -188,7 +180,8 @@ impl ConnectionContext {
 // === impl ServerConnection ===
 
 impl ServerConnection {
-    /// Creates a connection over a transport, without receiving. Its requests have ids from `first_id`.
+    /// Creates a connection over a transport; [`begin`](super::receive::begin) receives for it. Ids of its requests
+    /// start at the number given with the transport.
     pub(super) fn new(
         context: ConnectionContext,
         (transport, first_id): (Arc<dyn Transport>, u64),
@@ -226,18 +219,18 @@ impl ServerConnection {
         })
     }
 
-    /// Server information; `None` before the handshake.
+    /// Server information; `None` before the handshake or `server/discover`.
     pub(crate) fn server(&self) -> Option<&ServerInfo> {
         self.server.get()
     }
 
-    /// True if it can become the session of this client: the server was told of the same client, and has sent nothing
-    /// that the client would miss.
+    /// True if the connection can become the session of `client`: it was opened for an equal client, and the server has
+    /// sent nothing that the client would miss.
     pub(crate) fn suits(&self, client: &ClientInfo) -> bool {
         self.context.client.is_introduced_as(client) && !self.has_spoken.load(Ordering::Acquire)
     }
 
-    /// Stores server information. Returns true if it is the first.
+    /// Stores server information. Returns true the first time.
     pub(super) fn set_server(&self, info: ServerInfo) -> bool {
         *self.tasks.lock() = info.tasks();
         match self.server.set(info) {
@@ -251,17 +244,16 @@ impl ServerConnection {
         }
     }
 
-    /// The server's form of tasks.
+    /// How the server handles tasks, from its latest information.
     pub(crate) fn tasks(&self) -> ServerTasks {
         *self.tasks.lock()
     }
 
-    /// A summary of the server for display; `None` before the handshake.
+    /// Server information for status displays; `None` before the handshake.
     pub(crate) fn summary(&self) -> Option<ServerSummary> {
         self.server().map(ServerInfo::summary)
     }
 
-    /// The era of the server.
     pub(crate) fn era(&self) -> Era {
         self.context.protocol.era()
     }
@@ -271,27 +263,28 @@ impl ServerConnection {
         self.server().map_or_else(|| self.context.protocol.newest(), |server| server.revision)
     }
 
-    /// Checks that a client may send a request.
+    /// Checks parameters by the rules of the era, as [`Protocol::check`] does.
     pub(crate) fn check(&self, method: &Method, params: &Payload) -> Result<(), ErrorObject> {
         self.context.protocol.check(self, (method, params))
     }
 
-    /// True if the server can be asked to notify about `topic`.
+    /// True if the server may accept a subscription to `topic`.
     pub(crate) fn offers(&self, topic: &Topic) -> bool {
         self.context.protocol.offers(self, topic)
     }
 
-    /// True if the server accepts a log level for the connection.
+    /// True if the server accepts a log level for the whole session.
     pub(crate) fn can_log(&self) -> bool {
         self.server().is_some_and(ServerInfo::takes_level)
     }
 
-    /// The server's answers about the interests of its clients.
+    /// The server's answers to subscriptions and log levels.
     pub(crate) const fn interests(&self) -> &KnownInterests {
         &self.interests
     }
 
-    /// Brings the server to the log level of a call, as long as the result is kept; waits a moment until it knows it.
+    /// Requests the log level that a call wants, for as long as the result is kept. Waits a moment for the server to
+    /// set it. `None` if the call wants none, or the server has none.
     pub(crate) async fn with_level(&self, of: &Context) -> Option<Interest> {
         of.level.get().filter(|_| self.can_log())?;
         let mut interest = self.context.interests.of(&self.context.key, of.requester.clone(), of.caller.user.clone());
@@ -300,7 +293,8 @@ impl ServerConnection {
         Some(interest)
     }
 
-    /// Begins to bring the server to what its clients want; waits a moment for what they want already.
+    /// Starts the task that keeps log level and subscriptions up to date. Waits a moment for those that clients want
+    /// already.
     pub(crate) async fn follow_interests(self: &Arc<Self>) {
         let (following, end) = (self.context.protocol.follow_interests(Arc::clone(self)), self.end.token().clone());
         let following = Box::pin(async move {
@@ -311,12 +305,12 @@ impl ServerConnection {
         self.end.token().run_until_cancelled(self.interests.begun()).await;
     }
 
-    /// Requests of the server to its client.
+    /// Open requests of the server.
     pub(crate) fn requests(&self) -> &ServerRequests {
         &self.requests
     }
 
-    /// The last lines that the server printed beside its messages.
+    /// The last lines that the server printed outside of its messages.
     pub(crate) fn output(&self) -> Vec<OutputLine> {
         self.transport.output()
     }
@@ -331,19 +325,19 @@ impl ServerConnection {
         self.end.over().await
     }
 
-    /// The reason of its end.
+    /// Why the connection ended.
     pub(crate) fn reason(&self) -> String {
         self.end.reason()
     }
 
-    /// Ends the connection. Open calls fail: they may have run (`translation` 4c).
+    /// Ends the connection. Open calls fail with an error which says that they may have run (`translation` 4c).
     pub(crate) fn end(&self, reason: &str) {
         self.end.set(reason);
         self.calls.fail_all(&self.lost_error());
         self.requests.clear();
     }
 
-    /// The use that clients made of it, once it has ended.
+    /// How clients used the connection, once it has ended.
     pub(crate) fn client_use(&self) -> ClientUse {
         self.calls.client_use()
     }
@@ -357,23 +351,22 @@ impl ServerConnection {
 // === impl End ===
 
 impl End {
-    /// An end in the future, with `all` at the latest.
+    /// A token that also ends with `all`.
     pub(super) fn within(all: &CancellationToken) -> Self {
         Self { token: all.child_token(), reason: OnceLock::new() }
     }
 
-    /// Cancelled at the end.
+    /// The token that is cancelled when the connection ends.
     pub(super) const fn token(&self) -> &CancellationToken {
         &self.token
     }
 
-    /// Ends now; the first reason stays.
+    /// Ends the connection; only the first reason is kept.
     pub(super) fn set(&self, reason: &str) {
         let _ = self.reason.set(reason.to_owned());
         self.token.cancel();
     }
 
-    /// True after the end.
     pub(super) fn is_set(&self) -> bool {
         self.token.is_cancelled()
     }
@@ -384,12 +377,12 @@ impl End {
         self.reason()
     }
 
-    /// The reason.
+    /// Why it ended; a default if the gateway is stopping.
     pub(super) fn reason(&self) -> String {
         self.reason.get().cloned().unwrap_or_else(|| "the gateway is stopping".to_owned())
     }
 
-    /// The error of a call to this backend that the end left unanswered.
+    /// The error of a call to `backend` that was cut off by the end.
     pub(super) fn error(&self, backend: &BackendId) -> ErrorObject {
         lost_call(backend, &self.reason())
     }

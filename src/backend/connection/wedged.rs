@@ -1,7 +1,8 @@
-//! A server on a channel that gives no sign of life any more, in any of its calls. It would stay for ever: neither its process nor its
-//! connection ends.
+//! Detection of a server on a channel that hangs in all of its calls. Without it such a server would stay forever:
+//! neither its process nor its connection ends.
 //!
-//! A server that is busy with one call answers no other and no ping, so an unanswered ping alone proves nothing.
+//! A server that is busy with one call may answer neither other calls nor a ping, so an unanswered ping by itself
+//! proves nothing.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -17,14 +18,15 @@ use crate::{
     model::Delivery,
 };
 
-/// Calls in a row that were given up for silence, without a byte of the server in between, before it is pinged.
+/// The number of calls cancelled for silence in a row, without a byte from the server in between, after which it is
+/// pinged.
 const SILENT_CALLS: u32 = 2;
-/// Maximum wait for its answer to the ping, or anything else of it.
+/// Maximum wait for any output after the ping.
 const PING_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl ServerConnection {
-    /// Notes that a call was given up for silence, after this time. A server that was silent in several is pinged, and its connection
-    /// ended if it is silent then too.
+    /// Counts a call that was cancelled after `after` without a message. After [`SILENT_CALLS`] of them the server is
+    /// pinged, and the connection ends if it stays silent.
     pub(super) fn given_up_for_silence(self: &Arc<Self>, after: Duration) {
         if self.context.abilities.delivery != Delivery::Channel || after < self.context.call_timeout {
             return;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::mcp::{ErrorObject, Payload};
 
-/// The known names.
+/// Names that it proposes.
 const NAMES: [&str; 8] = ["Ada", "Alan", "Barbara", "Claude", "Edsger", "Grace", "Katherine", "Leonardo"];
 
 /// The answer to `completion/complete`: the names with the given prefix.

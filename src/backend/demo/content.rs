@@ -9,11 +9,10 @@ use super::{
 };
 use crate::mcp::{ErrorObject, Payload, meta};
 
-/// The one resource.
+/// The resource that never changes.
 const WELCOME: &str = "demo://welcome";
-/// Prefix of the template's resources.
+/// Prefix of the URIs that the template makes.
 const GREETING: &str = "demo://greeting/";
-/// The text of the one resource.
 const WELCOME_TEXT: &str = "# Welcome to Lockkeeper\n\n\
     This server is built in, so that there is something to try before anything is configured.\n\n\
     - Call the tool `echo`, `add`, `time_now` or `countdown`.\n\

@@ -19,11 +19,10 @@ use crate::{
     model::Requester,
 };
 
-/// Its URI.
 pub(super) const URI: &str = "demo://counter";
-/// Interval of changes while a client is subscribed.
+/// Interval at which the counter moves by itself while a client is subscribed.
 const EVERY: Duration = Duration::from_secs(5);
-/// Maximum number of changes that a listen may lag behind.
+/// Number of changes that a listen may lag behind; older ones are skipped.
 const BEHIND: usize = 16;
 
 /// A counter, and the client sessions that are subscribed to it.
@@ -31,23 +30,21 @@ const BEHIND: usize = 16;
 pub(super) struct Counter {
     value: AtomicU64,
     subscribed: Mutex<HashSet<Requester>>,
-    /// Reports that the counter has changed, or that a client has subscribed.
+    /// Signals a change of the counter or of its subscribers.
     changed: broadcast::Sender<()>,
 }
 
 impl Counter {
-    /// Creates a counter at 0 without subscribers.
     pub(super) fn new() -> Arc<Self> {
         let changed = broadcast::Sender::new(BEHIND);
         Arc::new(Self { value: AtomicU64::new(0), subscribed: Mutex::default(), changed })
     }
 
-    /// The current value.
     pub(super) fn value(&self) -> u64 {
         self.value.load(Ordering::Acquire)
     }
 
-    /// Increments it, and notifies all subscribers.
+    /// Increments the counter and notifies all subscribers; returns the new value.
     pub(super) fn advance(&self) -> u64 {
         let value = self.value.fetch_add(1, Ordering::AcqRel) + 1;
         let _ = self.changed.send(());
@@ -65,15 +62,16 @@ impl Counter {
         self.subscribed.lock().remove(holder);
     }
 
-    /// Unsubscribes a client that is gone.
+    /// Unsubscribes a client that has left.
     pub(super) fn forget(&self, holder: &Requester) {
         self.subscribed.lock().remove(holder);
     }
 
-    /// Notifications for this client session: each change while it is subscribed, including those of its own timer.
+    /// Notifications for this client session: each change while it is subscribed. Each subscribed session moves the
+    /// counter once in [`EVERY`].
     pub(super) fn listen(self: &Arc<Self>, holder: Requester) -> Reply {
         let (counter, mut changes) = (Arc::clone(self), self.changed.subscribe());
-        // changes between the call and its first poll are reported too
+        // also report changes between this call and the first poll
         let mut seen = self.value();
         Reply::new(async_stream::stream! {
             let mut ticks = interval(EVERY);

@@ -9,10 +9,10 @@ use tokio::time::sleep;
 use super::results::{REVISION, complete, read_only, said, text_result};
 use crate::mcp::{ClientInfo, ErrorObject, Event, Level, Method, Notification, Outcome, Payload, Reply, ServerRequest};
 
-/// Delay between two log messages.
+/// Delay after each log message.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The entries of the list of tools.
+/// The tools of this file, for `tools/list`.
 pub(super) fn tools() -> Value {
     json!([
         {
@@ -51,7 +51,7 @@ pub(super) fn tools() -> Value {
     ])
 }
 
-/// Elicits three answers (2025-06-18, elicitation).
+/// Asks for answers to four questions, one of them required (2025-06-18, elicitation).
 pub(super) fn survey(client: &ClientInfo) -> Reply {
     let schema = json!({
         "type": "object", "required": ["name"],
@@ -74,7 +74,7 @@ pub(super) fn survey(client: &ClientInfo) -> Reply {
     })
 }
 
-/// Lets the client's model write a haiku (all legacy versions, sampling).
+/// Asks the client's model to write a haiku (all legacy versions, sampling).
 pub(super) fn haiku(client: &ClientInfo, about: Option<String>) -> Reply {
     let about = about.unwrap_or_else(|| "a canal lock at dawn".to_owned());
     let content = json!({ "type": "text", "text": format!("Write a haiku about {about}. Nothing but the haiku.") });
@@ -98,7 +98,7 @@ pub(super) fn roots(client: &ClientInfo) -> Reply {
     })
 }
 
-/// Sends one log message of each level, from the client's level on.
+/// Sends one log message of each level that the client wants.
 pub(super) fn log(lowest: Option<Level>) -> Reply {
     Reply::new(async_stream::stream! {
         let mut written = 0;
@@ -115,7 +115,7 @@ pub(super) fn log(lowest: Option<Level>) -> Reply {
     })
 }
 
-/// Sends a request to the client, and formats its answer. Without support or on failure, the result says so, since a
+/// Sends a request to the client and makes a result of its answer. Without support or on failure, the result says so: a
 /// model can act on that.
 fn ask(
     client: &ClientInfo,

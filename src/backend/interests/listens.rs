@@ -1,5 +1,5 @@
-//! Hearers of a backend's notifications outside of calls: listens at it, and the clients that hear all servers at once. Knows
-//! nothing of connections; a listen outlives them.
+//! Receivers of a backend's notifications outside of calls: listens at this backend, and clients that follow all
+//! servers at once. A listen outlives connections.
 
 use std::{
     collections::HashMap,
@@ -24,24 +24,24 @@ use crate::{
 use futures_util::{Stream, StreamExt as _, stream};
 use parking_lot::Mutex;
 
-/// Those who hear one backend. What waits for them is charged to the server.
+/// Receivers of one backend's notifications. Queued ones are charged to the server's account.
 pub(crate) struct Listens {
     sharers: Mutex<HashMap<ConnectionKey, SharerListens>>,
     server: AnnouncingServer,
     era: BackendEra,
     keys: KeyRule,
-    /// The clients that hear all servers.
+    /// The clients that follow all servers.
     hearers: Arc<Hearers>,
-    /// The user whose server it is, if it is not everybody's: no other user's clients hear it.
+    /// The user whose server it is: only clients of that user receive its notifications. `None` for a shared server.
     user: Option<UserId>,
     itself: Weak<Self>,
 }
 
-/// The listens of one sharer, and what is known for all who hear it; never empty.
+/// Listens of one sharer, and what is kept for all its receivers; never empty.
 #[derive(Default)]
 struct SharerListens {
     senders: Vec<ListenSender>,
-    /// The slot whose connection was the last to send a notification of this method, if that says that a list changed.
+    /// By kind of `list_changed`: the slot of the connection that last sent it.
     changed: Vec<(Method, usize)>,
 }
 
@@ -49,14 +49,14 @@ struct SharerListens {
 struct ListenSender {
     holder: Requester,
     caller: Arc<Caller>,
-    /// The methods of its notifications; if empty, all, and server requests too.
+    /// Methods to receive; if empty, all notifications and server requests.
     only: Vec<Method>,
     events: QueueSender<Event>,
 }
 
 impl Listens {
-    /// No listens yet, at the server with this account. Its connections have the keys of `keys`; those of the `hearers` who see
-    /// it hear it too, if it is everybody's or their own.
+    /// Creates an empty set. `account` pays for queued notifications, `keys` says which connection a client uses. If
+    /// `user` is given, only clients of that user receive notifications.
     pub(crate) fn new(
         (backend, account): (&BackendId, Account),
         (era, keys): (BackendEra, &KeyRule),
@@ -75,8 +75,8 @@ impl Listens {
         })
     }
 
-    /// Notifications for the client of `context` from the connections of `key`: those of the methods in `only`, or all and
-    /// server requests if it is empty. The stream does not end by itself.
+    /// Opens a listen of the client of `context`, at the connections of `key`: for notifications of the methods in
+    /// `only`, or, if it is empty, for all of them and server requests. The stream does not end by itself.
     pub(crate) fn listen(
         self: &Arc<Self>,
         key: &ConnectionKey,
@@ -91,12 +91,13 @@ impl Listens {
         stream::unfold(guard, async |mut guard| guard.receiver.next().await.map(|event| (event, guard))).fuse()
     }
 
-    /// The event that a client heard, if this server told it.
+    /// The event of a notification to a client, if it comes from this server.
     pub(crate) fn taken(&self, heard: &HeardEvent) -> Option<Event> {
         heard.take(&self.server.backend)
     }
 
-    /// At most so many of the clients that hear all servers, and this one at `key`, of these addressees.
+    /// At most `most` of the clients that follow all servers, use the connections of `key` here and are among
+    /// `addressees`.
     fn hearers(&self, key: &ConnectionKey, addressees: &Addressees, most: usize) -> Vec<Arc<Hearer>> {
         let Some(era) = self.era.now() else { return Vec::new() };
         let scope = match (&key.scope, &self.user) {
@@ -109,12 +110,12 @@ impl Listens {
         self.hearers.of(&scope, (addressees, most), &self.server.backend, is_at)
     }
 
-    /// True if none of those clients hears this server at `key`.
+    /// True if no such client uses the connections of `key`.
     fn is_unheard(&self, key: &ConnectionKey) -> bool {
         self.hearers(key, &Addressees::All, 1).is_empty()
     }
 
-    /// Delivers a notification to its addressees at `key`. Returns true if there was one.
+    /// Delivers a notification to its addressees at `key`. Returns true if there is at least one.
     pub(crate) fn notify(&self, key: &ConnectionKey, notification: &Notification, addressees: &Addressees) -> bool {
         let (sharer_key, is_change) = (key.sharer(), !ListKind::changed_by(&notification.method).is_empty());
         let mut listens = self.sharers.lock();
@@ -148,9 +149,9 @@ impl Listens {
         heard
     }
 
-    /// The connection to ask for a list by `method`: the one of `key`'s sharer that was the last to say that it changed.
-    /// `None` if none did since somebody listens. The other connections lead to processes in which it may not have
-    /// changed.
+    /// The connection to ask for a list by `method`: the sharer's connection that last sent `list_changed` for it. The
+    /// sharer's other processes may still have the old list. `None` if no such notification arrived while clients were
+    /// listening.
     pub(crate) fn changed_at(&self, key: &ConnectionKey, method: &Method) -> Option<ConnectionKey> {
         let told = ListKind::listed_by(method)?.change();
         let listens = self.sharers.lock();
@@ -159,7 +160,7 @@ impl Listens {
         Some(key.in_slot(*slot))
     }
 
-    /// Notifies all who hear `key` that every list may have changed: the server was replaced.
+    /// Notifies all receivers at `key` that every list may have changed, because the server was replaced.
     pub(crate) fn notify_lists_changed(&self, key: &ConnectionKey) {
         for method in ListKind::CHANGES {
             let notification = Notification { method, params: Payload::absent(Revision::NEWEST_LEGACY) };
@@ -167,12 +168,13 @@ impl Listens {
         }
     }
 
-    /// Passes a server request to the only client that hears `key`, if `may_concern` holds for its caller. If there are
-    /// several, or it is another caller's, the request is dropped, and so refused: it never goes to a guess (design rule 4).
+    /// Forwards a server request to the only client that listens at `key`, if `may_concern` holds for its caller.
+    /// Otherwise, or with several clients, the request is dropped, which refuses it: the gateway never guesses (design
+    /// rule 4).
     ///
     /// # Errors
     ///
-    /// Returns the request if nobody hears it.
+    /// Returns the request if no client listens.
     pub(crate) fn forward_request(
         &self,
         key: &ConnectionKey,
@@ -184,7 +186,7 @@ impl Listens {
         let hearers = self.hearers(&key, &Addressees::All, 2);
         let senders = listens.get(&key).map(|sharer| &sharer.senders);
         let mut able = senders.into_iter().flatten().filter(|listener| listener.only.is_empty());
-        // a full queue drops the request, which refuses it
+        // dropping a request refuses it; a full queue does that too
         match (able.next(), able.next(), hearers.as_slice()) {
             (None, _, []) => return Err(question),
             (Some(listener), None, []) if may_concern(&listener.caller) => {
@@ -212,7 +214,7 @@ impl LeftBehind for Listens {
 }
 
 impl SharerListens {
-    /// Notes the slot of a notification that a list changed.
+    /// Remembers the slot whose connection sent `list_changed`.
     fn note_change(&mut self, method: &Method, slot: usize) {
         if ListKind::changed_by(method).is_empty() {
             return;
@@ -222,7 +224,7 @@ impl SharerListens {
     }
 }
 
-/// One listen. Dropping it unregisters it.
+/// An open listen. Dropping it closes the listen.
 struct ListenGuard {
     listens: Arc<Listens>,
     key: ConnectionKey,

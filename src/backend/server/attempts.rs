@@ -1,5 +1,5 @@
-//! The attempts at one call: a second one, if the connection was lost before the call ran (`translation` 4c). Each leases
-//! a connection, in a question slot if the call needs one.
+//! Attempts at one call: if the connection is lost before the call ran, there is a second one (`translation` 4c). Each
+//! attempt leases a connection, and a slot for server requests if the call needs one.
 
 use std::sync::Arc;
 
@@ -23,50 +23,47 @@ use crate::{
     model::OnLoss,
 };
 
-/// The route of a call to its server.
+/// Connection that a call takes.
 pub(super) struct Route {
-    /// The era of the server.
     pub(super) era: Era,
-    /// The key of the connection.
     pub(super) key: ConnectionKey,
-    /// The connection, if it is usable at once.
+    /// The connection, if one is open; `None` leads to opening one.
     pub(super) ready: Option<LeasedConnection>,
 }
 
-/// The attempts at one call.
 pub(super) struct Attempts {
     backend: Arc<ExternalBackend>,
     running: RunningCall,
-    /// The connection of the next attempt.
+    /// Route of the next attempt.
     route: Route,
     slot: Option<SlotGuard>,
-    /// Attempts left after this one.
+    /// Number of attempts left after this one.
     left: u8,
-    /// The reason why this attempt did not run.
+    /// Why this attempt did not run, if so.
     lost: Option<String>,
 }
 
-/// One attempt.
+/// An attempt: a leased connection.
 pub(super) struct CallAttempt {
     leased: LeasedConnection,
     /// Keeps the server at the log level of the call.
     _level: Option<Interest>,
 }
 
-/// What follows an attempt.
+/// The next step after an attempt.
 pub(super) enum AfterAttempt {
     /// Nothing: the call ran.
     Over,
-    /// Another attempt.
+    /// Make another attempt, on a new connection.
     Again,
-    /// The end of the call.
+    /// End the call with this event.
     GivenUp(Event),
 }
 
 // === impl Route ===
 
 impl Route {
-    /// The route to the connection of `key`.
+    /// A route to the connection of `key`, which may have to be opened.
     pub(super) const fn of(era: Era, key: ConnectionKey) -> Self {
         Self { era, key, ready: None }
     }
@@ -75,25 +72,27 @@ impl Route {
 // === impl Attempts ===
 
 impl Attempts {
-    /// Attempts on the connection of this route. If the operator allows sessions to be reopened there may be a second, but no
-    /// third, which could loop.
+    /// Prepares the attempts, on this route first. If the operator allows sessions to be reopened, there may be a
+    /// second attempt, but no third: that could go on forever.
     pub(super) fn new(backend: Arc<ExternalBackend>, route: Route) -> Self {
         let left = u8::from(backend.spec.on_loss == OnLoss::Reinit);
         let running = RunningCall::begin(&backend.meters);
         Self { backend, running, route, slot: None, left, lost: None }
     }
 
-    /// True if the call needs a slot: if client sessions share its connection, the client has capabilities, and the server
-    /// asks outside of exchanges. A server request on the exchange of its call is unambiguous.
+    /// True if the call needs a slot: its connection is shared by client sessions, the client has capabilities, and the
+    /// server sends requests outside of exchanges. A request on the exchange of its call needs none, because it names
+    /// its call.
     pub(super) fn need_slot(&self, method: &Method) -> bool {
         let key = &self.route.key;
         !key.is_of_one_client() && key.can_be_asked() && method.may_ask() && self.backend.opener.transport.asks_apart()
     }
 
-    /// Waits for a slot of the sharer, at most `slot_wait`, and makes the attempts there. The client is told meanwhile.
+    /// Waits for a slot of the sharer, for at most `slot_wait`. The attempts then use its connection. Progress
+    /// notifications let the client know about the wait.
     pub(super) async fn wait_for_slot(&mut self, call: &Call) -> Result<(), ErrorObject> {
         let Self { backend, running, route: Route { era, key, ready }, .. } = self;
-        // whoever waits keeps no connection
+        // hold no connection during the wait
         drop(ready.take());
         let message = format!("waiting for a free process of `{}`", backend.spec.id);
         call.context.wait.set(move || Some(message.clone()));
@@ -109,7 +108,7 @@ impl Attempts {
     ///
     /// # Errors
     ///
-    /// The reply, if the server does not get the call.
+    /// The reply for the client, if the call is not sent to the server.
     pub(super) async fn begin(&mut self, call: &Call) -> Result<CallAttempt, Reply> {
         let Self { backend, running, route, slot, .. } = self;
         let leased = match backend.connection((route.era, &route.key), route.ready.take(), &call.context).await {
@@ -133,7 +132,7 @@ impl Attempts {
         Ok(CallAttempt { leased, _level: level })
     }
 
-    /// The decorator around the connection of this attempt, if the call needs one.
+    /// The decorator for the connection of this attempt, if the call needs one.
     pub(super) fn bridge(
         &self,
         connection: &ServerConnection,
@@ -142,7 +141,7 @@ impl Attempts {
         self.backend.crossing.around_connection(&call.context.client, connection.tasks())
     }
 
-    /// Processes an event of this attempt; returns the event for the caller, and counts the end.
+    /// Handles an event of this attempt: counts the end and releases the slot. Returns the event for the caller.
     pub(super) fn take(
         &mut self,
         event: Result<Event, NotSent>,
@@ -158,7 +157,7 @@ impl Attempts {
         if let Event::Done(outcome) = &event {
             let end = if matches!(outcome, Outcome::Failed(_)) { CallEnd::Error } else { CallEnd::Ok };
             self.running.ended(&call.method, end);
-            // before the client gets the result, so that the next caller finds the slot free
+            // before the client gets the result, so that the slot is free for the client's next call
             let is_free = |_: &mut SlotGuard| outcome.is_of_server() || attempt.connection().is_over();
             if let Some(slot) = self.slot.take_if(is_free) {
                 slot.answered();
@@ -167,7 +166,7 @@ impl Attempts {
         Some(event)
     }
 
-    /// What follows this attempt, after its last event: another one if the call certainly did not run.
+    /// Decides after the last event: another attempt if the call certainly did not run.
     pub(super) async fn after(&mut self, attempt: CallAttempt, call: &Call) -> AfterAttempt {
         let Some(reason) = self.lost.take() else { return AfterAttempt::Over };
         if !attempt.connection().is_over() {
@@ -185,17 +184,17 @@ impl Attempts {
 // === impl CallAttempt ===
 
 impl CallAttempt {
-    /// Its connection.
     pub(super) const fn connection(&self) -> &Arc<ServerConnection> {
         &self.leased.connection
     }
 }
 
-/// Waits for a slot of the sharer of `key`, at most `slot_wait`.
+/// Waits for a slot of the sharer of `key`, for at most `slot_wait`.
 async fn slot(backend: &ExternalBackend, key: &ConnectionKey, call: &Call) -> Result<SlotGuard, ErrorObject> {
     // a task is awaited on the connection that created it
     let only = call.method.is_of_core_tasks().then_some(key.slot());
-    // over HTTP, the first session has calls that hold no slot: those from before the server was seen to ask there
+    // over HTTP, calls from before the server first sent a request outside of exchanges run in the first session,
+    // without a slot
     let first = usize::from(!backend.opener.transport.is_channel());
     let (user, holder) = (call.context.caller.user.clone(), call.context.requester.clone());
     let access = SlotAccess {

@@ -1,5 +1,5 @@
-//! The numbers of the calls at one server: how many run, how many have ended, how, and after what time. The handles are kept,
-//! since looking one up costs more than counting.
+//! Metrics of the calls at one server: how many run, and how many have ended, by outcome and duration. Handles are
+//! kept, because looking one up costs more than counting.
 
 use std::sync::{
     Arc, OnceLock,
@@ -12,56 +12,55 @@ use tokio::time::Instant;
 
 use crate::{mcp::Method, model::BackendId};
 
-/// The numbers of the calls at one server.
+/// Metrics of the calls at one server.
 pub(crate) struct CallMeters {
     server: BackendId,
     running: AtomicUsize,
-    /// Ordered by first use, so that frequent methods come early.
+    /// In order of first use, so that frequent methods come early.
     methods: RwLock<Vec<MethodMeters>>,
 }
 
-/// A call that runs, or waits for its server. Counted as such until it is dropped.
+/// A call that runs or waits for its server; counted while it exists.
 pub(crate) struct RunningCall {
     meters: Arc<CallMeters>,
     since: Instant,
 }
 
-/// The end of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallEnd {
-    /// A result.
+    /// The server returned a result.
     Ok,
-    /// An error.
+    /// The server returned an error, or the call failed on the way.
     Error,
-    /// The connection was lost before it ran.
+    /// The connection was lost before the call ran.
     Lost,
-    /// No connection came about.
+    /// No connection could be opened.
     Unavailable,
 }
 
-/// The calls of one method.
+/// Metrics for one method.
 struct MethodMeters {
-    /// `other` for all that no version defines.
+    /// `other` for every method that no version defines.
     method: Method,
     ends: [EndMeter; CallEnd::ALL.len()],
 }
 
-/// The calls of one method with one end.
+/// Metrics for one method and outcome.
 struct EndMeter {
     count: Counter,
-    /// Made with the first one: a histogram is many lines.
+    /// Created with the first value: a histogram has many lines.
     seconds: OnceLock<Histogram>,
 }
 
 // === impl CallMeters ===
 
 impl CallMeters {
-    /// Of the server of this name.
+    /// Creates the metrics for `server`.
     pub(crate) fn new(server: BackendId) -> Arc<Self> {
         Arc::new(Self { server, running: AtomicUsize::new(0), methods: RwLock::default() })
     }
 
-    /// The number of calls that run or wait.
+    /// Number of calls that run or wait.
     pub(crate) fn running(&self) -> usize {
         self.running.load(Ordering::Relaxed)
     }
@@ -85,13 +84,13 @@ impl CallMeters {
 // === impl RunningCall ===
 
 impl RunningCall {
-    /// A call that begins now.
+    /// Counts a call from now on.
     pub(crate) fn begin(meters: &Arc<CallMeters>) -> Self {
         meters.running.fetch_add(1, Ordering::Relaxed);
         Self { meters: Arc::clone(meters), since: Instant::now() }
     }
 
-    /// Counts its end.
+    /// Counts the end of the call, with its duration.
     pub(crate) fn ended(&self, method: &Method, end: CallEnd) {
         self.meters.count(method, end, self.since);
     }
@@ -108,7 +107,7 @@ impl Drop for RunningCall {
 impl CallEnd {
     const ALL: [Self; 4] = [Self::Ok, Self::Error, Self::Lost, Self::Unavailable];
 
-    /// The value of the label `outcome`.
+    /// Value of the label `outcome`.
     const fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -122,7 +121,7 @@ impl CallEnd {
 // === impl MethodMeters ===
 
 impl MethodMeters {
-    /// All ends begin at zero.
+    /// Creates the counters of all outcomes, so that each starts at zero.
     fn new(server: &BackendId, method: Method) -> Self {
         let method = if matches!(method, Method::Other(_)) { Method::Other("other".into()) } else { method };
         let ends = CallEnd::ALL.map(|end| {
@@ -132,7 +131,8 @@ impl MethodMeters {
         Self { method, ends }
     }
 
-    /// True if calls of this method are counted here. Names that a client made up are one method, and no label.
+    /// True if calls of this method count here. Names that a client made up count as one method and do not become
+    /// labels.
     fn is_of(&self, method: &Method) -> bool {
         self.method == *method || matches!((&self.method, method), (Method::Other(_), Method::Other(_)))
     }

@@ -1,4 +1,5 @@
-//! Lifecycle of connections for clients: opened on demand, brought to the clients' settings, reported when lost.
+//! Lifecycle of connections for clients: opened on demand, given the clients' log levels and subscriptions, reported
+//! when lost.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ use crate::{
 };
 
 impl ExternalBackend {
-    /// Opens the connection of `slot`, in one task that all waiting calls share.
+    /// Opens the connection of `slot` in a task. All calls that wait for the slot share it.
     pub(crate) fn open(self: &Arc<Self>, slot: &Arc<Slot>, key: &ConnectionKey, opening: ClientOpening) {
         if let Some(trouble) = self.trouble().or_else(|| slot.circuit.admit().err()) {
             slot.set(SlotState::Failed(trouble));
@@ -46,7 +47,7 @@ impl ExternalBackend {
                 let start = ConnectionStart { key: &key, succession, user: Some(&opening.user) };
                 Introductions(&backend).opened(start, &opening).await
             };
-            // a process that is being started ends with this
+            // cancelling this also ends a process that is being started
             let Some(opened) = slot.left().run_until_cancelled(opened).await else {
                 return slot.set(SlotState::Failed(StartError::Unreachable(slot.why_left().to_owned())));
             };
@@ -61,7 +62,7 @@ impl ExternalBackend {
                     Introductions(&backend).prepare_next(&key, &connection, opening);
                     backend.run(&slot, (&key, &client, &user), connection).await;
                 }
-                // waiting calls start over
+                // the era has changed: waiting calls start over
                 Err(_) if backend.era.now() != assumed.known() => slot.set(SlotState::Gone),
                 Err(Failure { error, output }) => {
                     let output = last_output_text(&output);
@@ -75,13 +76,13 @@ impl ExternalBackend {
         self.context.tasks.spawn(OffWorker::future(owner, Box::pin(lifetime)));
     }
 
-    /// Starts spare processes for the clients that come next.
+    /// Starts spare processes for clients to come.
     fn keep_spares(self: &Arc<Self>) {
         let backend = Arc::clone(self);
         self.context.tasks.spawn_until_end(async move { backend.opener.transport.start_spares().await });
     }
 
-    /// Keeps a new connection until it ends: in this slot, or in that of its era if another one was presumed.
+    /// Keeps a new connection until it ends: in this slot, or in the slot for its era if the assumed era was wrong.
     async fn run(
         self: &Arc<Self>,
         slot: &Arc<Slot>,
@@ -92,7 +93,7 @@ impl ExternalBackend {
         if of_era == *key {
             return self.run_in(slot, key, connection).await;
         }
-        // waiting calls look for the connection of its era
+        // waiting calls look for the connection under the key of its era
         slot.set(SlotState::Gone);
         let lease = if of_era.is_base() { None } else { self.pool.lease(&of_era, user).ok() };
         match lease.map(|lease| Arc::clone(lease.slot())).filter(|slot| slot.begin(client)) {
@@ -112,7 +113,7 @@ impl ExternalBackend {
             connection.end(slot.why_left());
         }
         if self.era.now() != Some(connection.era()) {
-            // the connection was being opened while those of the other era were ended
+            // connections of the other era were ended while this one was being opened
             connection.end("the server's protocol era has changed");
         }
         let reason = connection.over().await;
@@ -121,8 +122,8 @@ impl ExternalBackend {
         tracing::info!(server = %self.spec.id, reason, "a session at the server ended");
     }
 
-    /// Handles a connection that could not be opened because the server reports another era: the base connection
-    /// belongs to an older process, or its loss has not been noticed yet. It is ended, and the era is detected again.
+    /// Handles a connection that failed because the server reports another era. The base connection belongs to an older
+    /// process, or the gateway has not noticed its loss yet: it is ended, and the era is detected again.
     fn contradicted(&self, assumed: AssumedEra, error: &StartError) {
         let base = self.pool.base();
         if let (StartError::OtherEra(_), Some(assumed)) = (error, assumed.known())
@@ -134,8 +135,8 @@ impl ExternalBackend {
         }
     }
 
-    /// Ends the client sessions that called on a lost connection, if `on_loss = "end"`. On a shared connection this
-    /// ends all of them, since it is unknown whose state was lost. When the gateway stops, client sessions are kept.
+    /// With `on_loss = "end"`, ends the client sessions that called on a lost connection: on a shared one all of them,
+    /// since it is unknown whose state was lost. Sessions stay when the gateway stops.
     pub(crate) fn lost(&self, slot: &Slot) {
         let bound = slot.take_bound();
         if self.context.tasks.end().is_cancelled() {
@@ -146,7 +147,8 @@ impl ExternalBackend {
         }
     }
 
-    /// Notifies the client that its server was restarted (design rule 9).
+    /// Notifies the clients that their server was restarted (design rule 9): by a log message, and as a change of every
+    /// list.
     pub(crate) fn notify_restarted(&self, key: &ConnectionKey, connection: &ServerConnection) {
         if connection.can_log() {
             let text =

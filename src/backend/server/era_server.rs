@@ -1,6 +1,6 @@
-//! A backend whose server is of one era, as a [`Server`] that decorators stand around: makes each call, and serves what is no
-//! request on one connection. A server with sessions keeps log level and subscriptions, and accepts notifications; one
-//! without gets self-contained requests, and its listens share one `subscriptions/listen`.
+//! A backend whose server's era is known, as a [`Server`] for decorators. Makes each call, and serves what is not a
+//! call on one connection. A server with sessions keeps the log level and subscriptions and accepts notifications. A
+//! server without them gets self-contained requests, and its listens share one `subscriptions/listen`.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -24,11 +24,12 @@ use crate::{
     mcp::{Call, Era, ErrorObject, Event, LogLevel, Method, Outcome, Payload, Reply, Revision, Server, listen},
 };
 
-/// Time for a server without sessions to acknowledge a client's topics.
+/// Maximum wait for a server without sessions to acknowledge a client's topics.
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time for a server with sessions to accept a subscription of a client without one.
+/// Maximum wait for a server with sessions to accept a subscription, if the client has no session.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_millis(3_500);
-/// Time for which the subscription of a session outlasts the request to its server, to have that one's error.
+/// Extra wait of a client with a session, beyond the timeout of the request to its server, so that it gets that
+/// request's error.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A backend whose server is of this era.
@@ -45,7 +46,7 @@ impl Server for EraServer {
 }
 
 impl EraServer {
-    /// Serves one call.
+    /// Serves one call on `route`.
     pub(super) fn serve(self, mut route: Route, call: Call) -> Reply {
         if let Some(heard) = &call.context.heard {
             return Reply::new(stream::iter(self.backend.listens.taken(heard)));
@@ -110,21 +111,20 @@ impl EraServer {
         self.era == Era::Legacy
     }
 
-    /// The connection for a task request: the one that created the task, since no other process knows it (2025-11-25,
-    /// tasks); if any will do, the sharer's first.
+    /// The key of the connection for a task request: the one that created the task, since no other process knows it
+    /// (2025-11-25, tasks). If none is known, `key`.
     fn task_key(&self, key: ConnectionKey, call: &Call) -> ConnectionKey {
         let Some(task) = call.params.string("taskId") else { return key };
         let sessions = self.backend.pool.sessions(&key);
         sessions.iter().find(|session| made_task(session, &task)).map_or(key, |one| one.context.key.clone())
     }
 
-    /// Serves a listen.
     fn listen(self, key: ConnectionKey, call: Call) -> Reply {
         let resources = listen::resources(&call.params).into_iter().map(Topic::Resource);
         let Self { backend, era } = self;
         match era {
             Era::Legacy => {
-                // a client without a session is told what was accepted by then
+                // a client without a session gets an acknowledgement of what was accepted in this time
                 let is_sessionless = call.context.requester.is_sessionless();
                 let patience = if is_sessionless { SUBSCRIBE_TIMEOUT } else { backend.spec.call_timeout + GRACE };
                 let (topics, level) = (resources.collect(), call.context.level.clone());
@@ -132,14 +132,15 @@ impl EraServer {
             }
             Era::Modern => {
                 let topics = resources.chain(listen::task_ids(&call.params).into_iter().map(Topic::Task)).collect();
-                // each of its calls has a level of its own
+                // each call of the client has its own level
                 let (patience, level) = (ACKNOWLEDGE_TIMEOUT, LogLevel::default());
                 ServerListen { backend, era, key, call, topics, patience, level }.serve()
             }
         }
     }
 
-    /// Answers the end of a subscription once a server with sessions knows that nobody wants the resource.
+    /// Answers `resources/unsubscribe`. If no other client wants the resource, first waits a moment for the server's
+    /// answer.
     fn unsubscribe(self, key: ConnectionKey, call: &Call) -> Reply {
         let topic = call.params.string("uri").map(Topic::Resource).filter(|_| self.has_sessions());
         let Some(topic) = topic else { return empty() };
@@ -153,8 +154,8 @@ impl EraServer {
         })
     }
 
-    /// Forwards a client's notification to each of its connections. A server without sessions has no form for it (design
-    /// rule 13).
+    /// Forwards a client's notification to each of its connections. A server without sessions has no notifications from
+    /// clients (design rule 13).
     fn notify(self, key: ConnectionKey, call: Call) -> Reply {
         if !self.has_sessions() {
             metrics::counter!("lockkeeper_server_notifications_dropped_total").increment(1);
@@ -163,7 +164,7 @@ impl EraServer {
         Reply::later(async move {
             let Call { method, params, context } = call;
             let absent = Payload::absent(params.revision);
-            // each connection makes its own handshake and cancellations
+            // the gateway does the handshake and the cancellations of each connection itself
             if !matches!(method, Method::Initialized | Method::Cancelled) {
                 let sessions = self.backend.pool.sessions(&key);
                 let told =

@@ -1,4 +1,4 @@
-//! One backend outside the gateway, behind a transport: its parts. Knows nothing of how a call is served.
+//! One backend outside the gateway, behind a transport: its parts.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,16 +32,16 @@ use crate::{
     model::{BackendSpec, Requester, UserId, status::BackendStatus},
 };
 
-/// Interval between two looks at the calls of a server that is being ended.
+/// Interval at which the calls of a server that is being ended are checked.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The end of a connection because the operator wants it so.
+/// Reason when the operator restarts the server.
 pub(crate) const RESTARTED: &str = "the operator has the server started anew";
 
-/// Time in which calls of a user who is gone end by themselves.
+/// Time in which calls of a user who has left may end.
 const FAREWELL: Duration = Duration::from_millis(700);
 
-/// One backend outside the gateway, behind a transport.
+/// A backend outside of the gateway, which is reached over a transport.
 pub(crate) struct ExternalBackend {
     pub(crate) spec: Arc<BackendSpec>,
     pub(crate) keys: KeyRule,
@@ -54,13 +54,13 @@ pub(crate) struct ExternalBackend {
     pub(crate) interests: Arc<Interests>,
     pub(crate) slots: Arc<QuestionSlots>,
     pub(crate) crossing: Arc<ServerCrossing>,
-    /// The programs that ran when the operator last had the server started anew.
+    /// Process ids of the programs that ran when the operator last restarted the server.
     pub(crate) restarts: watch::Sender<Vec<u32>>,
     pub(crate) context: BackendContext,
 }
 
 impl ExternalBackend {
-    /// Creates the backend without starting it.
+    /// Creates the backend; `supervision` starts it.
     pub(crate) fn new(spec: BackendSpec, context: BackendContext) -> Self {
         let spec = Arc::new(spec);
         let era = BackendEra::new(&spec, &context.memory, &context.clock);
@@ -81,7 +81,7 @@ impl ExternalBackend {
         Self { spec, keys, era, health, meters, opener, pool, listens, interests, slots, crossing, restarts, context }
     }
 
-    /// Drops the state of a client that is gone.
+    /// Drops the state of a client that has left.
     pub(crate) fn forget(&self, requester: &Requester) {
         if let Some(session) = requester.session() {
             self.pool.forget(session);
@@ -89,7 +89,7 @@ impl ExternalBackend {
         self.crossing.ended(requester);
     }
 
-    /// Its state for people. The catalog fills in the counts.
+    /// The state for status displays. The catalog adds the counts of lists.
     pub(crate) fn reported(&self) -> BackendStatus {
         let server = (&self.spec.id, self.opener.transport.name());
         let mut status =
@@ -99,8 +99,8 @@ impl ExternalBackend {
         status
     }
 
-    /// Asks a server that took the handshake, once, whether it speaks the other era too. A session of the only client is not used
-    /// for that, nor one in which a call runs: a program may end on a method that it does not know.
+    /// Probes once if a server that completed the handshake also speaks the other era. A program may exit at an unknown
+    /// method, so the session of a sole client is not used for this, nor any session while a call runs.
     pub(crate) async fn ask_for_other_era(&self) {
         let Some(connection) = self.pool.base().connection().filter(|_| self.sole_client().is_none()) else { return };
         if !self.pool.is_in_use() && self.era.asks_for_other() && speaks_other_era(&connection).await {
@@ -108,8 +108,8 @@ impl ExternalBackend {
         }
     }
 
-    /// Ends all its connections and processes once no call runs at it, after `grace` at the latest, or when all backends end;
-    /// and waits for their end.
+    /// Ends all connections and processes once no call runs, after `grace` at the latest, or when all backends end.
+    /// Waits for their end.
     pub(crate) async fn finish_unused(&self, grace: Duration) {
         let unused = async {
             while self.pool.is_in_use() {
@@ -121,23 +121,23 @@ impl ExternalBackend {
         tasks.finish().await;
     }
 
-    /// Ends all its connections and processes, and starts it anew. Returns when that start has ended, well or not.
+    /// Ends all connections and processes, and starts the server anew. Returns when that start has succeeded or failed.
     pub(crate) async fn restart(&self) {
         let before = self.health.starts();
         tracing::info!(server = %self.spec.id, "{RESTARTED}");
-        // it may be another program now
+        // the program may be another one now
         self.opener.transport.forget();
         let pids = self.context.spawner.running().pids();
         drop(self.opener.transport.spares.unneeded(Duration::ZERO));
-        // before their processes, so that calls get this reason
+        // before the processes end, so that calls fail with this reason
         self.pool.end_clients(RESTARTED);
-        // its supervision ends the base connection, and all processes
+        // the supervisor ends the base connection and all processes
         self.restarts.send_replace(pids);
         self.health.start_after(before).await;
     }
 
-    /// Ends the connections of a user who is gone, and with them the processes. Calls that end with the user are told to the
-    /// server before that.
+    /// Ends the connections of a user who has left, and their processes. Before that, the server receives the
+    /// cancellation of calls that end with the user.
     pub(crate) fn end_user(&self, user: &UserId) {
         let slots = self.pool.take_user(user);
         if slots.is_empty() {
@@ -148,10 +148,10 @@ impl ExternalBackend {
                 while !slots.iter().all(|slot| slot.is_idle()) {
                     sleep(LOOK).await;
                 }
-                // what the last of them had to say is written
+                // let the last cancellation be written
                 sleep(LOOK).await;
             };
-            // also if a call does not end
+            // also if a call does not end in time
             let _ = timeout(FAREWELL, idle).await;
             for slot in slots {
                 slot.leave(CLIENT_LEFT);
@@ -159,17 +159,17 @@ impl ExternalBackend {
         });
     }
 
-    /// The only client, if the base connection is its own.
+    /// The only client, if the base connection is its session.
     pub(crate) fn sole_client(&self) -> Option<&SoleClient> {
         self.keys.sole_client()
     }
 
-    /// The key of the base connection.
+    /// Key of the base connection.
     pub(crate) fn base_key(&self) -> ConnectionKey {
         self.keys.base()
     }
 
-    /// The client of which the server is told on the base connection: the gateway, or the only client once it is known.
+    /// The client that the base connection introduces to the server: the gateway, or the sole client once it is known.
     pub(crate) async fn base_client(&self) -> Arc<ClientInfo> {
         match self.sole_client() {
             Some(sole) => sole.told().await,
@@ -177,20 +177,20 @@ impl ExternalBackend {
         }
     }
 
-    /// The detection of the server's era by a connection at a server with sessions, and by one with the
-    /// other key at a server without.
+    /// Detection of the server's era: with the connection `legacy` if the server has sessions, and with the key
+    /// `modern` if not.
     pub(crate) fn detection<'a>(&'a self, legacy: ConnectionStart<'a>, modern: &'a ConnectionKey) -> Detection<'a> {
         Detection { opener: &self.opener, era: &self.era, pool: &self.pool, legacy, modern }
     }
 
-    /// The reason why it cannot be used now; `None` if a call may try.
+    /// Why the server cannot be used now; `None` if a call may try.
     pub(crate) fn trouble(&self) -> Option<StartError> {
-        // its supervision learns only a moment later that it is at home here
+        // the supervisor learns a moment late that this replica is the home
         let is_past = |trouble: &StartError| *trouble == StartError::Elsewhere && self.context.home.is_open();
         self.health.trouble().filter(|trouble| !is_past(trouble))
     }
 
-    /// A retryable error.
+    /// A retryable error, for this reason.
     pub(crate) fn unavailable(&self, reason: &str) -> ErrorObject {
         StartError::Unreachable(reason.to_owned()).of_call(&self.spec.id)
     }
@@ -200,7 +200,7 @@ impl ExternalBackend {
         lost_call(&self.spec.id, reason)
     }
 
-    /// The error of a call that was not begun.
+    /// The error of a call that could not begin.
     pub(crate) fn not_begun(&self, error: DispatchError) -> ErrorObject {
         match error {
             DispatchError::Unavailable(error) => error,
@@ -215,7 +215,7 @@ impl Announcer for ExternalBackend {
     }
 
     fn hold_level(&self, context: &Context) -> Box<dyn HeldLevel> {
-        // a server without sessions does not look there
+        // only servers with sessions use it
         let key = self.keys.with_session(context);
         let mut interest = self.interests.of(&key, context.requester.clone(), context.caller.user.clone());
         interest.hold_level(&context.level);

@@ -1,5 +1,4 @@
-//! Listens at one backend, of either era: the notifications for a client, and the topics that the server is to notify
-//! about. Knows nothing of how a server is told.
+//! Listens at one backend, of either era: notifications for a client, and the topics that the client subscribes to.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,22 +24,21 @@ use crate::{
     model::OnLoss,
 };
 
-/// A listen at a backend.
+/// One listen at a backend.
 pub(super) struct ServerListen {
     pub(super) backend: Arc<ExternalBackend>,
     pub(super) era: Era,
-    /// The key of its connection.
     pub(super) key: ConnectionKey,
     pub(super) call: Call,
-    /// The topics that a server of this era can notify about.
+    /// Topics that the client asks for, of the kinds that servers of this era support.
     pub(super) topics: Vec<Topic>,
     /// Maximum wait for the server's answer about a topic.
     pub(super) patience: Duration,
-    /// The level of the log messages that come outside of calls.
+    /// Level of log messages outside of calls.
     pub(super) level: LogLevel,
 }
 
-/// The topics that a server accepted, and the first reason for one that it did not.
+/// Topics that the server accepted, and the first error for one that it refused.
 #[derive(Default)]
 struct Accepted {
     topics: Vec<Topic>,
@@ -50,8 +48,8 @@ struct Accepted {
 // === impl ServerListen ===
 
 impl ServerListen {
-    /// Serves the listen: all notifications for its client outside of calls, or those of the methods that it names. It
-    /// ends if the era of the server turns out to be another.
+    /// Serves the listen: all notifications for its client outside of calls, or only the methods in its filter. Ends if
+    /// the server's era changes.
     pub(super) fn serve(self) -> Reply {
         let methods = listen::methods(&self.call.params);
         let begins = if methods.is_empty() { None } else { Some(listen::honouring([])) };
@@ -75,7 +73,7 @@ impl ServerListen {
         }
     }
 
-    /// The same, at the level that the session sets meanwhile.
+    /// Adds the session's log level to the listen, and follows its changes.
     fn with_level<S>(&self, heard: S) -> impl Stream<Item = Event> + Send + use<S>
     where
         S: Stream<Item = Event> + Send + 'static,
@@ -102,8 +100,8 @@ impl ServerListen {
         self.backend.interests.of(&self.key, requester.clone(), caller.user.clone())
     }
 
-    /// The reply with an acknowledgement of the topics that the server accepts, then `heard`. One of methods alone fails
-    /// if it accepts none for a reason.
+    /// Replies with an acknowledgement of the topics that the server accepts, then with `heard`. A listen with a filter
+    /// fails if a topic was refused and none accepted.
     fn serve_topics(self, is_of_methods: bool, heard: impl Stream<Item = Event> + Send + 'static) -> Reply {
         Reply::new(async_stream::stream! {
             let mut interest = self.interest();
@@ -124,7 +122,7 @@ impl ServerListen {
                     yield Event::Done(Outcome::Failed(error));
                     return;
                 }
-                // the accepted ones are acknowledged
+                // acknowledge the accepted ones
                 Some(_) | None => {}
             }
             let topics = accepted.topics.iter();
@@ -136,8 +134,8 @@ impl ServerListen {
         })
     }
 
-    /// Adds the topics to `interest`, and waits until the server has answered about each. If the connection is lost
-    /// meanwhile, the next one is waited for, once.
+    /// Adds the topics to `interest` and waits for the server's answer to each. If the connection is lost, waits for
+    /// the next one, once.
     async fn subscribe(&self, interest: &mut Interest) -> Result<Accepted, DispatchError> {
         let (running, deadline) = (RunningCall::begin(&self.backend.meters), Instant::now() + self.patience);
         let mut left = u8::from(self.backend.spec.on_loss == OnLoss::Reinit);

@@ -1,8 +1,8 @@
-//! One backend as a server for each user, for servers that ask each of them for something first: a login, a secret
-//! (`UP-1`). Each has its own connections, lists and state; no user reaches those of another.
+//! One backend as a server for each user, for servers that need something of each user first: a login or a secret
+//! (`UP-1`). Each user has connections, lists and state that no other user can reach.
 //!
-//! A user who has not given what the server needs sees a server with a single tool, which leads to the page where it is
-//! given (`unconnected`). Knows nothing of tokens.
+//! A user who has not given what the server needs sees a server with one tool, which leads to the page for that
+//! (`unconnected`).
 
 mod authorization_required;
 mod levels;
@@ -21,7 +21,7 @@ use crate::{
     model::{Requester, UserId},
 };
 
-/// The backend as a [`Server`].
+/// A backend that has a server of its own for each user.
 pub(crate) struct PerUserServer(pub(crate) Arc<UserServers>);
 
 impl Server for PerUserServer {
@@ -50,7 +50,7 @@ impl Server for PerUserServer {
     }
 }
 
-/// Serves a call at the user's server. Where it fails for want of a login, the user is asked to log in.
+/// Serves a call at the user's server. If it fails because a login is required, the user is asked to log in.
 fn serve(servers: Arc<UserServers>, served: UsedServer, call: Call) -> Reply {
     if unconnected::is_own_tool(&call) {
         return own_tool(servers, served, call);
@@ -60,7 +60,7 @@ fn serve(servers: Arc<UserServers>, served: UsedServer, call: Call) -> Reply {
     let reply = served.server.server.call(call);
     let mut in_use = Some(served);
     reply.map(move |event| {
-        // a subscription outlasts its call
+        // a subscription keeps the server in use for longer than this call
         in_use.take_if(|_| matches!(event, Event::Done(_)));
         match event {
             Event::Done(Outcome::Failed(error)) if error.requires_login() => {
@@ -72,7 +72,7 @@ fn serve(servers: Arc<UserServers>, served: UsedServer, call: Call) -> Reply {
     })
 }
 
-/// Serves the tool that leads to the page, for a user who has been there: the server may ask for more.
+/// Serves the tool that leads to the page, for a user who has been there already: the server may require more by now.
 fn own_tool(servers: Arc<UserServers>, served: UsedServer, call: Call) -> Reply {
     let (method, client) = (call.method.clone(), Arc::clone(&call.context.client));
     let user = call.context.caller.user.clone();

@@ -1,4 +1,5 @@
-//! Calls to a backend whose era is unknown or has changed, or whose server has not been met: they wait, and begin again.
+//! Calls to a backend whose era is unknown or has changed, or whose server's tasks are unknown: they wait, then begin
+//! again.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,12 +29,12 @@ use crate::{
     model::Requester,
 };
 
-/// Maximum wait of a call for the start that it brings forward.
+/// Maximum wait of a call for a start that it brings forward.
 const RETRY_PATIENCE: Duration = Duration::from_secs(10);
 
 impl ExternalBackend {
-    /// Prepares for a call that waits for its server to start: that start is not put off, and the client gets progress if it
-    /// asked for it.
+    /// Prepares for a call that waits for its server to start: the start gets an early turn, and the client gets
+    /// progress if it asked for it.
     pub(super) fn note_wait(self: &Arc<Self>, call: &Call) {
         if call.context.requester != Requester::Gateway {
             self.demand_start();
@@ -45,14 +46,14 @@ impl ExternalBackend {
         }
     }
 
-    /// Gives the start of the base connection a turn before those that nobody waits for.
+    /// Moves the start of the base connection ahead of starts that no call waits for.
     pub(crate) fn demand_start(&self) {
         if self.pool.base().connection().is_none() {
             self.context.starts.demand(&self.opener.transport.demand);
         }
     }
 
-    /// Serves a call as soon as the era of the server is known.
+    /// Serves a call once the server's era is known.
     pub(super) fn call_once_era_is_known(self: Arc<Self>, call: Call) -> Reply {
         self.note_wait(&call);
         Reply::later(async move {
@@ -68,8 +69,8 @@ impl ExternalBackend {
         self.era.now().is_some_and(|era| self.pool.is_there(&self.key(era, context)))
     }
 
-    /// Waits until the era is known: a listen indefinitely, other calls for `start_timeout`. The base connection tells it, or
-    /// that of this client, which is opened meanwhile.
+    /// Waits until the era is known: a listen without limit, other calls for `start_timeout`. The era shows on the base
+    /// connection, or on this client's own, which is opened at the same time.
     async fn found_era(self: &Arc<Self>, call: &Call) -> Result<(), ErrorObject> {
         if call.method == Method::Listen {
             self.era.wait().await;
@@ -80,7 +81,7 @@ impl ExternalBackend {
         found.inspect_err(|_| running.ended(&call.method, CallEnd::Unavailable))
     }
 
-    /// The same for at most `start_timeout`.
+    /// Waits for the era, for at most `start_timeout`.
     async fn era_in_time(self: &Arc<Self>, call: &Call) -> Result<(), ErrorObject> {
         if let Some(trouble) = self.trouble_now(&call.context.requester).await {
             return Err(trouble.of_call(&self.spec.id));
@@ -94,7 +95,7 @@ impl ExternalBackend {
                         None => return error,
                     }
                 } else {
-                    // it becomes known now
+                    // the era is about to be set
                     self.era.wait().await;
                 }
             }
@@ -110,7 +111,7 @@ impl ExternalBackend {
         }
     }
 
-    /// The reason why the server cannot be used, after the start that a client's call brings forward.
+    /// Why the server cannot be used. A client's call first brings the next start forward and waits for it.
     async fn trouble_now(&self, requester: &Requester) -> Option<StartError> {
         if *requester != Requester::Gateway && self.health.is_worth_a_try() {
             let _ = timeout(self.spec.start_timeout.min(RETRY_PATIENCE), self.health.try_now()).await;
@@ -118,7 +119,7 @@ impl ExternalBackend {
         self.trouble()
     }
 
-    /// Leases the connection of `key` at a server of this era, and opens it if needed. Waits at most `start_timeout`.
+    /// Leases the connection of `key`, and opens it if needed. Waits for at most `start_timeout`.
     pub(super) async fn opened(
         self: &Arc<Self>,
         (era, key): (Era, &ConnectionKey),
@@ -139,7 +140,7 @@ impl ExternalBackend {
                 }
                 match lease.slot().wait().await {
                     Ok(Some(connection)) if connection.era() == era => return Ok(connection),
-                    // of the other era and about to end, unless the server's era has changed
+                    // it belongs to the other era and is about to end, unless the era has just changed
                     Ok(Some(connection)) if self.era.now() == Some(era) => drop(connection.over().await),
                     Ok(_) => {}
                     Err(error) => return Err(DispatchError::Unavailable(error.of_call(&self.spec.id))),
@@ -152,7 +153,7 @@ impl ExternalBackend {
         Ok(LeasedConnection { lease, connection })
     }
 
-    /// Leases the slot of `key`. While all places are taken, the client is told that its call waits.
+    /// Leases the slot of `key`. While all places are taken, the client gets progress notifications.
     async fn leased(&self, key: &ConnectionKey, context: &Context) -> Result<Lease, Full> {
         let message = format!("waiting for a free session of `{}`", self.spec.id);
         let mut has_waited = false;
@@ -167,7 +168,7 @@ impl ExternalBackend {
         lease
     }
 
-    /// Serves a call once its server has been met, since that decides on the decorators.
+    /// Serves a call once a connection has shown how the server handles tasks, which determines the decorators.
     pub(super) async fn call_once_met(self: Arc<Self>, Route { era, key, ready }: Route, call: Call) -> Reply {
         let running = RunningCall::begin(&self.meters);
         match self.connection((era, &key), ready, &call.context).await {
@@ -180,13 +181,13 @@ impl ExternalBackend {
         }
     }
 
-    /// Serves a call as if it had just come, since the server's era has changed.
+    /// Serves a call as if it had just arrived, because the server's era has changed.
     pub(super) fn call_again(self: Arc<Self>, call: Call) -> Reply {
         BackendServer(self).call(call)
     }
 
-    /// The reply to a call that was not begun. If the server's era has changed, it is served by the other protocol. A
-    /// task of the former processes is gone.
+    /// The reply to a call that could not begin. If the server's era has changed, the call is served again by the other
+    /// protocol, except for a request about a task: the task ended with the earlier process.
     pub(super) fn reply_not_begun(self: Arc<Self>, error: DispatchError, call: Call, running: &RunningCall) -> Reply {
         let is_about_task = call.method.is_of_core_tasks() || call.method == Method::TasksUpdate;
         if matches!(error, DispatchError::EraChanged) && !is_about_task {
@@ -196,7 +197,7 @@ impl ExternalBackend {
         Reply::failed(self.not_begun(error))
     }
 
-    /// The result of `server/discover`, asked for again if it may be out of date.
+    /// The result of `server/discover`. Asks the server again if the stored one has expired.
     pub(super) async fn discovered(&self, connection: &Arc<ServerConnection>) -> Option<Payload> {
         if !connection.server()?.is_fresh() {
             self.refresh_server_info(connection).await;
@@ -204,8 +205,8 @@ impl ExternalBackend {
         Some(connection.server()?.discover(&self.spec.id))
     }
 
-    /// Asks again for server information that may be out of date. Without an answer the old one stays; if the era has
-    /// changed, it is detected again.
+    /// Asks a server behind an address for its information again. Without an answer the old information stays. If the
+    /// era has changed, it is detected again.
     pub(super) async fn refresh_server_info(&self, connection: &Arc<ServerConnection>) {
         if self.spec.is_channel() {
             return;

@@ -1,5 +1,5 @@
-//! Circuit of the connections that are opened for one client: after repeated failures a single call tries again, once a
-//! second, and the others are answered at once. The base connection has [`crate::backend::supervision`] instead.
+//! Circuit breaker for the connections of one client: after repeated failures, one call a second tries again, and all
+//! others fail at once. The base connection has [`crate::backend::supervision`] instead.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use tokio::time::Instant;
 
 use crate::backend::error::StartError;
 
-/// Failures in a row that each call may find out for itself.
+/// Number of failures in a row before calls fail without a try.
 const TOLERATED: u32 = 3;
-/// Time between two tries.
+/// Minimum delay between two tries after that.
 const DELAY: Duration = Duration::from_secs(1);
 
-/// The failures in a row; `None` after a success.
+/// Failures in a row; `None` after a success.
 #[derive(Debug, Default)]
 pub(crate) struct Circuit(Mutex<Option<FailedTries>>);
 
@@ -27,11 +27,11 @@ struct FailedTries {
 // === impl Circuit ===
 
 impl Circuit {
-    /// Lets a try begin: any while few have failed, later one at a time.
+    /// Allows a try: always after few failures, later once in [`DELAY`].
     ///
     /// # Errors
     ///
-    /// The last failure, with the time of the next try.
+    /// The last failure, with the time until the next try.
     pub(crate) fn admit(&self) -> Result<(), StartError> {
         let mut failed = self.0.lock();
         let Some(failed) = failed.as_mut().filter(|failed| failed.count >= TOLERATED) else { return Ok(()) };
@@ -39,17 +39,17 @@ impl Circuit {
         if let Some(left) = failed.next_try.checked_duration_since(now).filter(|left| !left.is_zero()) {
             return Err(failed.error.clone().postponed(left));
         }
-        // the others wait for what becomes of this one
+        // other calls fail until this one has had its time
         failed.next_try = now + DELAY;
         Ok(())
     }
 
-    /// Records a connection.
+    /// Closes the circuit: a connection opened.
     pub(crate) fn succeeded(&self) {
         *self.0.lock() = None;
     }
 
-    /// Records a failure.
+    /// Counts a failure, which delays the next try.
     pub(crate) fn failed(&self, error: &StartError) {
         let mut failed = self.0.lock();
         let count = failed.as_ref().map_or(0, |failed| failed.count).saturating_add(1);
@@ -57,7 +57,7 @@ impl Circuit {
         *failed = Some(FailedTries { count, error: error.clone(), next_try });
     }
 
-    /// The last failure, with the time of the next try, while calls are answered at once.
+    /// The last failure and the time until the next try, for the status; `None` unless calls fail without a try.
     pub(crate) fn warning(&self) -> Option<String> {
         let failed = self.0.lock();
         let failed = failed.as_ref().filter(|failed| failed.count >= TOLERATED)?;
@@ -102,7 +102,7 @@ mod tests {
         (0..TOLERATED).for_each(|_| circuit.failed(&StartError::Stopping));
         advance(DELAY).await;
         circuit.admit().unwrap();
-        // nobody tells how it ended
+        // the outcome of the try is never recorded
         advance(DELAY).await;
         circuit.admit().unwrap();
     }

@@ -1,4 +1,4 @@
-//! The slot of one connection in a pool: its state, who uses it, and who may continue it.
+//! Slot of one connection in a pool: its state, who uses it, and which client may take it over.
 
 use std::{
     collections::HashSet,
@@ -22,44 +22,43 @@ use crate::{
     model::{SessionId, UserId},
 };
 
-/// The end of a connection whose client needs none any more.
+/// Reason for ending a connection whose client has left.
 pub(crate) const CLIENT_LEFT: &str = "the client ended its session";
 
-/// Called when a slot may have come free for another client, under no lock of its pool.
+/// Called without a lock of the pool when a slot may have become free for another client.
 pub(super) type PlaceFreed = Arc<dyn Fn() + Send + Sync>;
 
-/// The slot of one connection. It outlives the connection, to record that there was one.
+/// The slot of one connection. It outlives the connection, to know that there was one.
 pub(crate) struct Slot {
     pub(super) state: watch::Sender<SlotState>,
     pub(super) used: Mutex<Instant>,
     pub(super) running: AtomicUsize,
     pub(super) lives: AtomicUsize,
     pub(super) bound: Mutex<HashSet<SessionId>>,
-    /// The user for whom the connection was opened; others may use it too.
+    /// User for whom the connection was opened; others may use it too.
     pub(super) user: UserId,
-    /// True if it was opened before the user needed it. The slot goes once a client continues it.
+    /// True if it was opened before the user needed it. It leaves the pool when a client takes the connection over.
     pub(super) is_spare: bool,
-    /// True once a client is to continue the connection.
+    /// True once a client is about to take the connection over.
     pub(super) is_reserved: AtomicBool,
-    /// Notified when the last running call ends, while the connection is reserved.
+    /// Wakes when the last running call ends on a reserved connection.
     pub(super) freed: Notify,
     pub(super) place_freed: PlaceFreed,
-    /// Cancelled when the slot has left the pool with its client: then nothing may be opened for it.
+    /// Cancelled when the slot leaves the pool together with its client. Nothing may be opened for it afterwards.
     pub(super) left: CancellationToken,
-    /// The reason for that.
+    /// Why it left the pool.
     pub(super) left_because: OnceLock<&'static str>,
-    /// The failures to open a connection for this client, which are no other client's.
+    /// Circuit breaker for this client only.
     pub(crate) circuit: Circuit,
 }
 
-/// State of a slot.
 #[derive(Clone)]
 pub(crate) enum SlotState {
     /// No connection so far.
     New,
-    /// A connection is being opened, on which the server is told of this client.
+    /// A connection is being opened, which introduces this client to the server.
     Starting(Arc<ClientInfo>),
-    /// A usable connection, unless it ended at this moment.
+    /// A usable connection, unless it has just ended.
     Ready(Arc<ServerConnection>),
     /// The connection is gone. Never in the base slot: a lost base connection is already being reopened.
     Gone,
@@ -67,24 +66,21 @@ pub(crate) enum SlotState {
     Failed(StartError),
 }
 
-/// The right of one client to continue the connection on which the gateway asked for the lists of clients like it.
+/// The right of one client to take over the connection on which the gateway fetched lists for clients like it.
 pub(crate) struct Adoption(pub(super) Arc<Slot>);
 
-/// The right to use a slot. The connection is not idle while a lease is held.
+/// The right to use a slot. A leased connection does not count as idle.
 pub(crate) struct Lease(pub(super) Arc<Slot>);
 
-/// A connection and its lease.
 pub(crate) struct LeasedConnection {
-    /// The lease.
     pub(crate) lease: Lease,
-    /// The connection.
     pub(crate) connection: Arc<ServerConnection>,
 }
 
 // === impl Slot ===
 
 impl Slot {
-    /// A slot without a connection, for this user.
+    /// Creates a slot for `user`, without a connection.
     pub(super) fn new(user: UserId, place_freed: PlaceFreed) -> Self {
         Self {
             state: watch::Sender::new(SlotState::New),
@@ -103,12 +99,12 @@ impl Slot {
         }
     }
 
-    /// Its place in the pool.
+    /// Describes the slot for [`find_room`](super::room::find_room).
     pub(super) fn place<'a>((key, slot): (&'a ConnectionKey, &'a Arc<Self>)) -> TakenPlace<'a, ConnectionKey> {
         TakenPlace { key, user: &slot.user, idle_since: slot.is_idle().then(|| *slot.used.lock()) }
     }
 
-    /// Replaces the state.
+    /// Replaces the state, and announces a place that became free.
     pub(crate) fn set(&self, state: SlotState) {
         if matches!(state, SlotState::Ready(_)) {
             self.lives.fetch_add(1, Ordering::AcqRel);
@@ -119,13 +115,13 @@ impl Slot {
         }
     }
 
-    /// True if the slot has had a connection.
+    /// True if a connection was ever open in this slot.
     pub(crate) fn has_lived(&self) -> bool {
         self.lives.load(Ordering::Acquire) > 0
     }
 
-    /// Claims the opening of a connection, on which the server is told of `client`. Returns true if the caller has to open
-    /// it.
+    /// Claims the opening of a connection, which introduces `client` to the server. Returns true if the caller must
+    /// open it.
     pub(crate) fn begin(&self, client: &Arc<ClientInfo>) -> bool {
         self.state.send_if_modified(|state| {
             let vacant = match state {
@@ -140,7 +136,7 @@ impl Slot {
         })
     }
 
-    /// Waits for the connection that is being opened; `None` if it ended before it could be used.
+    /// Waits until the connection is open; `None` if it ended at once.
     pub(crate) async fn wait(&self) -> Result<Option<Arc<ServerConnection>>, StartError> {
         let mut changes = self.state.subscribe();
         loop {
@@ -167,36 +163,36 @@ impl Slot {
         });
     }
 
-    /// Cancelled once it has left the pool.
+    /// Cancelled once the slot has left the pool.
     pub(crate) const fn left(&self) -> &CancellationToken {
         &self.left
     }
 
-    /// Ends the connection, also one that is being opened.
+    /// Marks the slot as having left the pool, and ends its connection, even one that is being opened.
     pub(crate) fn leave(&self, reason: &'static str) {
         let _ = self.left_because.set(reason);
         self.left.cancel();
         self.end(reason);
     }
 
-    /// The reason for which it has left the pool.
+    /// Why the slot left the pool.
     pub(crate) fn why_left(&self) -> &'static str {
         self.left_because.get().copied().unwrap_or(CLIENT_LEFT)
     }
 
-    /// Ends the connection.
+    /// Ends the connection, if one is open.
     pub(crate) fn end(&self, reason: &str) {
         if let Some(connection) = self.connection() {
             connection.end(reason);
         }
     }
 
-    /// The era of the connection.
+    /// Era of the connection; `None` without one.
     pub(crate) fn era(&self) -> Option<Era> {
         self.connection().map(|connection| connection.era())
     }
 
-    /// Binds a client session to the connection, to end with it ([`crate::model::OnLoss::End`]).
+    /// Records that a client session used the connection, so that it ends with it ([`crate::model::OnLoss::End`]).
     pub(crate) fn bind(&self, client: &SessionId) {
         self.bound.lock().insert(client.clone());
     }
@@ -219,7 +215,7 @@ impl Slot {
         matches!(&*self.state.borrow(), SlotState::Starting(_))
     }
 
-    /// True if it has a connection, or will have one.
+    /// True if a connection is open or being opened.
     pub(super) fn is_held(&self) -> bool {
         self.is_starting() || self.connection().is_some()
     }
@@ -228,7 +224,7 @@ impl Slot {
         self.running.load(Ordering::Acquire) == 0 && !self.is_starting()
     }
 
-    /// True if the connection, once it is open, can become that of this client.
+    /// True if `client` may take over the connection, once it is open.
     pub(super) fn suits(&self, client: &ClientInfo) -> bool {
         match &*self.state.borrow() {
             SlotState::Starting(told) => told.is_introduced_as(client),
@@ -246,7 +242,6 @@ impl Lease {
         Self(Arc::clone(slot))
     }
 
-    /// The slot.
     pub(crate) const fn slot(&self) -> &Arc<Slot> {
         &self.0
     }
@@ -255,7 +250,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         *self.0.used.lock() = Instant::now();
-        // in one order with a reservation, so that one of the two sees the other
+        // sequentially consistent with a reservation, so that one of the two sees the other
         if self.0.running.fetch_sub(1, Ordering::SeqCst) > 1 {
             return;
         }
@@ -269,7 +264,7 @@ impl Drop for Lease {
 // === impl Adoption ===
 
 impl Adoption {
-    /// Waits until the connection is open; false if it cannot be opened.
+    /// Waits until the connection is open; false if opening failed.
     pub(crate) async fn is_open(&self) -> bool {
         matches!(self.0.wait().await, Ok(Some(_)))
     }
@@ -279,7 +274,7 @@ impl Adoption {
         loop {
             let freed = self.0.freed.notified();
             tokio::pin!(freed);
-            // no end is missed after this point
+            // from here on, no wake-up is lost
             freed.as_mut().enable();
             if self.0.running.load(Ordering::SeqCst) == 0 {
                 return;

@@ -1,5 +1,5 @@
-//! Calls that wait for a place among the connections, or the servers of users, of one backend: users have their turns one after the
-//! other, and the calls of one user in their order. Knows nothing of connections and servers.
+//! Calls that wait for a place among the connections, or the users' servers, of one backend. Users take turns; the
+//! calls of one user are served in order.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,39 +7,38 @@ use tokio::sync::oneshot;
 
 use crate::model::UserId;
 
-/// Maximum number of calls of one user that wait for a place.
+/// Maximum number of waiting calls of one user.
 const MAX_WAITING: usize = 1_024;
 
-/// The waiting calls of one backend, each for a place `P` with a key.
+/// Waiting calls of one backend. Each wants a place `P` for a key `K`.
 pub(crate) struct PlaceQueue<K, P> {
     users: HashMap<UserId, VecDeque<PlaceApplicant<K, P>>>,
-    /// The users, the next first.
+    /// Users with waiting calls; the first is next.
     turns: VecDeque<UserId>,
 }
 
-/// A call that waits.
 struct PlaceApplicant<K, P> {
     key: K,
     give: oneshot::Sender<P>,
 }
 
-/// No place for a call at this moment.
+/// Why a call gets no place now.
 pub(crate) enum NoPlace {
-    /// For this user; there may be one for another.
+    /// This user may have no more; another user may.
     ForUser,
-    /// For anybody.
+    /// All places are taken.
     ForAnybody,
 }
 
 // === impl PlaceQueue ===
 
 impl<K: Clone, P> PlaceQueue<K, P> {
-    /// True if no call waits, as far as it is known.
+    /// True if no call waits. Calls that have given up may still count.
     pub(crate) fn is_empty(&self) -> bool {
         self.turns.is_empty()
     }
 
-    /// Adds a call; `None` if too many of its user wait.
+    /// Adds a call; `None` if [`MAX_WAITING`] calls of its user wait.
     pub(crate) fn enter(&mut self, user: &UserId, key: &K) -> Option<oneshot::Receiver<P>> {
         if !self.users.contains_key(user) {
             self.turns.push_back(user.clone());
@@ -54,12 +53,13 @@ impl<K: Clone, P> PlaceQueue<K, P> {
         Some(given)
     }
 
-    /// Gives the places that `find` finds. Returns those whose calls have left, to be dropped without a lock.
+    /// Hands out the places that `find` returns. Returns places whose calls have given up: drop them after releasing
+    /// locks.
     pub(crate) fn distribute(&mut self, mut find: impl FnMut(&UserId, &K) -> Result<P, NoPlace>) -> Vec<P> {
         let (mut at, mut returned) = (0, Vec::new());
         while let Some(user) = self.turns.get(at).cloned() {
             let calls = self.users.entry(user.clone()).or_default();
-            // those that have left are passed over
+            // skip calls that have given up
             while calls.front().is_some_and(|call| call.give.is_closed()) {
                 calls.pop_front();
             }
@@ -75,7 +75,7 @@ impl<K: Clone, P> PlaceQueue<K, P> {
                 }
                 None => {}
             }
-            // it is the turn of the others
+            // the next turn is another user's
             let has_more = !calls.is_empty();
             self.turns.remove(at);
             if has_more {

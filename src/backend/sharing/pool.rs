@@ -1,5 +1,4 @@
-//! Connection pool of one backend: starts are shared by all who wait, idle connections are closed, the number is
-//! bounded.
+//! Connection pool of one backend: waiting calls share a start, idle connections are closed, the number is bounded.
 
 use std::{
     sync::{
@@ -26,27 +25,26 @@ use crate::{
     support::{FastMap, Live},
 };
 
-/// The connections of one backend.
 pub(crate) struct Pool {
     base: Arc<Slot>,
     slots: Mutex<Slots>,
     limits: Live<LimitsConfig>,
-    /// Locked after the slots.
+    /// Must be locked after `slots`.
     queue: Mutex<PlaceQueue<ConnectionKey, Lease>>,
-    /// Number of the calls in it.
+    /// Number of calls waiting in the queue.
     waiting: AtomicUsize,
     freed: PlaceFreed,
 }
 
 type Slots = FastMap<ConnectionKey, Arc<Slot>>;
 
-/// One of the calls that wait for a place.
+/// Counts a waiting call while it exists.
 struct WaitingCall<'a>(&'a AtomicUsize);
 
 // === impl Pool ===
 
 impl Pool {
-    /// Creates a pool of at most `server_sessions` connections beside the base connection.
+    /// Creates a pool of at most `server_sessions` connections, not counting the base connection.
     pub(crate) fn new(limits: Live<LimitsConfig>) -> Arc<Self> {
         Arc::new_cyclic(|itself: &Weak<Self>| {
             let pool = Weak::clone(itself);
@@ -61,20 +59,20 @@ impl Pool {
         })
     }
 
-    /// Leases the connection of `key` if it is usable at once.
+    /// Leases the connection of `key`, if it is usable now.
     pub(crate) fn ready(&self, key: &ConnectionKey) -> Option<LeasedConnection> {
         let lease = if key.is_base() { Lease::new(&self.base) } else { Lease::new(self.slots.lock().get(key)?) };
         let connection = lease.0.connection()?;
         Some(LeasedConnection { lease, connection })
     }
 
-    /// The slot of the base connection.
+    /// Slot of the base connection.
     pub(crate) const fn base(&self) -> &Arc<Slot> {
         &self.base
     }
 
-    /// Leases the slot of `key` for a call of `user`. If it is new and the pool is full, an idle connection of the user with
-    /// the most is ended.
+    /// Leases the slot of `key` for a call of `user`. If it is new and the pool is full, ends an idle connection of the
+    /// user with the most connections.
     pub(crate) fn lease(&self, key: &ConnectionKey, user: &UserId) -> Result<Lease, Full> {
         if key.is_base() {
             return Ok(Lease::new(&self.base));
@@ -96,7 +94,8 @@ impl Pool {
         Ok(lease)
     }
 
-    /// The same. Where the pool is full, the call waits in turn by user, for `slot_wait` at most. `waits` is called before.
+    /// Leases the slot of `key`. If the pool is full, calls `waits`, and then waits in turn by user, for at most
+    /// `slot_wait`.
     pub(crate) async fn lease_in_turn(
         &self,
         key: &ConnectionKey,
@@ -109,7 +108,7 @@ impl Pool {
         };
         let _waiting = WaitingCall::of(&self.waiting);
         waits();
-        // what came free meanwhile
+        // places may have become free in the meantime
         self.distribute();
         match timeout(self.limits.get().slot_wait, given).await {
             Ok(Ok(lease)) => Ok(lease),
@@ -117,7 +116,7 @@ impl Pool {
         }
     }
 
-    /// Leases the slot of `key`, or puts the call in the queue.
+    /// Leases the slot of `key`, or adds the call to the queue.
     fn enter(&self, key: &ConnectionKey, user: &UserId) -> Result<Result<Lease, (Full, Receiver<Lease>)>, Full> {
         if key.is_base() {
             return Ok(Ok(Lease::new(&self.base)));
@@ -135,7 +134,7 @@ impl Pool {
         queue.enter(user, key).map(|given| Err((full, given))).ok_or(full)
     }
 
-    /// Gives places that came free to the calls that wait for one. Must not be called under a lock of the pool.
+    /// Gives free places to waiting calls. Must not be called while a lock of the pool is held.
     fn distribute(&self) {
         if self.waiting.load(Ordering::SeqCst) == 0 {
             return;
@@ -152,8 +151,8 @@ impl Pool {
         drop(returned);
     }
 
-    /// Leases the slot of `key` for a connection that `user` may need, if the pool has room for it and none for this user is
-    /// unused: nothing is ended for its sake.
+    /// Leases the slot of `key` for a connection that `user` may need later. `None` if the pool is full, since nothing
+    /// is ended for it, or if another unused connection is kept for this user.
     pub(crate) fn lease_spare(&self, key: &ConnectionKey, user: &UserId) -> Option<Lease> {
         let mut slots = self.slots.lock();
         if let Some(slot) = slots.get(key) {
@@ -170,15 +169,15 @@ impl Pool {
         Some(lease)
     }
 
-    /// Reserves the connection on which the gateway asks for the lists of clients like this one, if it can become this
-    /// client's: it is there or is being opened, it is told of the same client, and no other has reserved it.
+    /// Reserves the connection on which the gateway fetches lists for clients like this one, if this client can take it
+    /// over: it is open or being opened, introduces an equal client, and is not reserved yet.
     pub(crate) fn adoption(&self, key: &ConnectionKey, client: &ClientInfo) -> Option<Adoption> {
         let introduced = key.introduced()?;
         let slot = Arc::clone(self.slots.lock().get(&introduced)?);
         (slot.suits(client) && !slot.is_reserved.swap(true, Ordering::SeqCst)).then(|| Adoption(slot))
     }
 
-    /// Takes the reserved connection out of the pool, if nobody uses it and the client would miss nothing.
+    /// Takes the reserved connection out of the pool, if no call uses it and the client would miss nothing.
     pub(crate) fn adopt(
         &self,
         adoption: &Adoption,
@@ -193,7 +192,7 @@ impl Pool {
         Some(connection)
     }
 
-    /// The usable connections of the sharer of `key`, in all slots.
+    /// Usable connections of the sharer of `key`, in all slots.
     pub(crate) fn sessions(&self, key: &ConnectionKey) -> Vec<Arc<ServerConnection>> {
         if key.is_base() {
             return self.base.connection().into_iter().collect();
@@ -203,7 +202,7 @@ impl Pool {
         theirs.filter_map(|(_, slot)| slot.connection()).collect()
     }
 
-    /// True if any slot of the sharer of `key` has a usable connection.
+    /// True if the sharer of `key` has a usable connection in any slot.
     pub(crate) fn is_there(&self, key: &ConnectionKey) -> bool {
         let is_there = |slot: &Arc<Slot>| slot.connection().is_some();
         if key.is_base() {
@@ -214,7 +213,7 @@ impl Pool {
             || slots.iter().any(|(other, slot)| other.is_of_sharer(key) && is_there(slot))
     }
 
-    /// Ends the connections that are not of this era.
+    /// Ends all connections of the other era.
     pub(crate) fn end_all_but(&self, era: Era) {
         let slots = self.slots.lock();
         for connection in slots.values().chain([&self.base]).filter_map(|slot| slot.connection()) {
@@ -224,8 +223,8 @@ impl Pool {
         }
     }
 
-    /// Ends connections that were unused for `idle_timeout`, unless `waits` says that a client waits for updates. Their
-    /// slots stay, to notify clients after a restart.
+    /// Ends connections without calls for `idle_timeout`, unless a client `waits` for updates on them. Their slots
+    /// stay, so that clients can be notified of a restart.
     pub(crate) fn sweep(&self, idle_timeout: Duration, waits: impl Fn(&ConnectionKey) -> bool) {
         let slots = self.slots.lock();
         let unused = |slot: &Slot| slot.is_idle() && slot.used.lock().elapsed() >= idle_timeout;
@@ -234,7 +233,7 @@ impl Pool {
         }
     }
 
-    /// Ends the connections of clients, also those that are being opened. Failures to open one are forgotten.
+    /// Ends the connections of all clients, including those being opened, and forgets failures.
     pub(crate) fn end_clients(&self, reason: &'static str) {
         self.slots.lock().retain(|_, slot| {
             slot.circuit.succeeded();
@@ -249,7 +248,7 @@ impl Pool {
         self.distribute();
     }
 
-    /// Ends the connections of a client session that is gone.
+    /// Ends the connections of a client session that has ended.
     pub(crate) fn forget(&self, session: &SessionId) {
         self.base.bound.lock().remove(session);
         self.slots.lock().retain(|key, slot| {
@@ -263,7 +262,7 @@ impl Pool {
         self.distribute();
     }
 
-    /// Takes the connections of a user who is gone, those that nobody else shares, out of the table.
+    /// Removes the connections of a user who has left from the pool, except those shared with other users.
     pub(crate) fn take_user(&self, user: &UserId) -> Vec<Arc<Slot>> {
         let mut taken = Vec::new();
         self.slots.lock().retain(|key, slot| {
@@ -277,25 +276,25 @@ impl Pool {
         taken
     }
 
-    /// The sentence for the status if connections for clients cannot be opened.
+    /// Sentence for the status, if connections for clients cannot be opened.
     pub(crate) fn warning(&self) -> Option<String> {
         let reasons: Vec<String> = self.slots.lock().values().filter_map(|slot| slot.circuit.warning()).collect();
         let first = reasons.first()?;
         Some(format!("no session could be opened for {} of its clients: {first}", reasons.len()))
     }
 
-    /// True if a client has a connection, and not only the gateway.
+    /// True if a client has a connection. The gateway's own do not count.
     pub(crate) fn has_clients(&self) -> bool {
         let slots = self.slots.lock();
         slots.iter().any(|(key, slot)| key.scope != SharingScope::Catalog && slot.connection().is_some())
     }
 
-    /// True if a call runs on a connection, or waits for one.
+    /// True if a call runs on a connection or waits for one.
     pub(crate) fn is_in_use(&self) -> bool {
         self.slots.lock().values().chain([&self.base]).any(|slot| slot.running.load(Ordering::Acquire) > 0)
     }
 
-    /// The number of connections, with the base connection.
+    /// Number of open connections, including the base connection.
     pub(crate) fn count(&self) -> usize {
         let slots = self.slots.lock();
         slots.values().chain([&self.base]).filter(|slot| slot.connection().is_some()).count()
@@ -317,10 +316,11 @@ impl Drop for WaitingCall<'_> {
     }
 }
 
-/// Server requests in question slots (`translation` 4b.1). Driven by waiting calls: if none waits, none is closed.
+/// Server requests on connections in slots (`translation` 4b.1). Waiting calls drive this: if no call waits, no request
+/// is closed.
 impl Pool {
-    /// The server requests on the connections of this sharer. Cancels calls that their servers did not finish after theirs
-    /// were closed.
+    /// State of the server requests on this sharer's connections. Also cancels calls that the server did not finish
+    /// after their requests were closed.
     pub(crate) fn questions(&self, key: &ConnectionKey) -> Vec<SlotQuestions> {
         let of = |session: &Arc<ServerConnection>| {
             let requests = session.requests();
@@ -334,12 +334,12 @@ impl Pool {
         self.sessions(key).iter().map(of).collect()
     }
 
-    /// True if calls that wait for persons may have further connections: they leave half of the pool to others.
+    /// True if calls that wait for a person may use more connections: they leave half of the pool to others.
     pub(crate) fn has_room(&self) -> bool {
         self.slots.lock().len() < self.limits.get().server_sessions / 2
     }
 
-    /// Closes the server requests in this slot that are open for `server_request_slot_time`.
+    /// Closes the server requests of this slot that have been open for `server_request_slot_time`.
     pub(crate) fn close_questions(&self, key: &ConnectionKey, slot: usize) {
         let time = self.limits.get().server_request_slot_time;
         if let Some(leased) = self.ready(&key.in_slot(slot)) {
@@ -377,7 +377,7 @@ mod tests {
             Self { pool: Pool::new(Live::new(limits)), spec: BackendSpec { share: Share::Session, ..program() } }
         }
 
-        /// A call that has been polled.
+        /// A call, polled once.
         fn call(&self, user: &str, session: &str) -> Waits {
             let context = Context {
                 caller: Arc::new(Caller { user: UserId::new(user), ..Caller::gateway() }),
@@ -389,7 +389,7 @@ mod tests {
             Box::pin(async move { pool.lease_in_turn(&key, &user, || {}).await })
         }
 
-        /// The same, which has to wait.
+        /// A call that has to wait.
         fn waits(&self, user: &str, session: &str) -> Waits {
             let mut call = self.call(user, session);
             assert!(call.as_mut().now_or_never().is_none());
@@ -420,10 +420,10 @@ mod tests {
         drop(bob);
         let carl = has(&mut carl).unwrap();
         assert!(has(&mut theirs[1]).is_none());
-        // who has left holds up nobody
+        // a call that has given up delays no other
         drop(carl);
         let eve = has(&mut eve).unwrap();
-        // the same session shares its own
+        // the same session shares its slot
         let again = burst.call("eve", "e").await.unwrap();
         drop(first);
         let second = has(&mut theirs[1]).unwrap();

@@ -1,5 +1,5 @@
-//! Room for one more entry in a table that users share: an eighth is kept for users who have none, and where all places are
-//! taken, the user with the most gives way with what was idle longest. Knows nothing of the entries.
+//! Room for one more entry in a table that users share. An eighth is kept for users without entries. If the table is
+//! full, the user with the most entries loses the one that was idle longest.
 
 use std::{cmp::Reverse, collections::HashMap};
 
@@ -7,38 +7,38 @@ use tokio::time::Instant;
 
 use crate::model::UserId;
 
-/// An entry of the table.
 #[derive(Debug)]
 pub(crate) struct TakenPlace<'a, K> {
-    /// Its key in the table.
+    /// Key of the entry.
     pub(crate) key: &'a K,
-    /// The user whose it is.
+    /// User who has the entry.
     pub(crate) user: &'a UserId,
-    /// The time of its last use; `None` while it is in use.
+    /// The time of the last use; `None` while it is in use.
     pub(crate) idle_since: Option<Instant>,
 }
 
-/// No entry gives way.
+/// Why there is no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Full {
     /// All places are in use.
     #[error("all {0} sessions that it may have are in use; try again later, or raise `server_sessions` in `[limits]`")]
     All(usize),
-    /// All are in use but those that are kept for users who have none.
+    /// All places are in use, except those kept for users without entries.
     #[error(
         "{taken} of the {most} sessions that it may have are in use, and the others are kept for users who have none; \
          end some of yours, try again later, or raise `server_sessions` in `[limits]`"
     )]
     Kept {
-        /// Taken places.
+        /// Number of places in use.
         taken: usize,
-        /// All places.
+        /// Number of places of the table.
         most: usize,
     },
 }
 
-/// Finds room for an entry of `user` in a table with these entries and `most` places. Returns the key of the entry that has to
-/// end; `None` if a place is free. Users with fewer entries than `user` do not give way, and nothing in use does.
+/// Finds room for an entry of `user` in a table with the entries `taken` and `most` places. Returns the key of the
+/// entry to end, or `None` if a place is free. Entries in use stay, and so do those of other users who have no more
+/// entries than `user`.
 pub(crate) fn find_room<'a, K: Clone + 'a>(
     user: &UserId,
     most: usize,
@@ -71,7 +71,7 @@ mod tests {
 
     use super::*;
 
-    /// A table with these entries: user, number in the order of their last uses, in use or not.
+    /// A table whose entries have a user, a number in the order of last use, and a flag if in use.
     struct Table(Vec<(UserId, u64, bool)>);
 
     impl Table {
@@ -79,7 +79,7 @@ mod tests {
             Self(entries.into_iter().map(|(user, number, in_use)| (UserId::new(user), number, in_use)).collect())
         }
 
-        /// The number of the entry that makes room for one of this user; 0 if a place is free.
+        /// Number of the entry that makes room for one of this user; 0 if a place is free.
         fn room(&self, start: Instant, user: &str, most: usize) -> Result<u64, Full> {
             let taken = self.0.iter().map(|(user, number, in_use)| TakenPlace {
                 key: number,

@@ -1,10 +1,10 @@
-//! Question slots. A server request that no exchange carries names no call, so one client session at a time makes calls
-//! in which it can be asked (design rule 4). Each slot is a connection to the server; other client sessions use other
-//! slots. Knows nothing of connections and of requests.
+//! Slots for calls in which a server may send requests. A request outside of an exchange names no call, so on one
+//! connection, one client session at a time makes such calls (design rule 4). Each slot is a connection to the server;
+//! other client sessions use other slots.
 //!
-//! A slot is lent (`translation` 4b.1): waiting is bounded and fair by user, and a slot whose server request waits for a
-//! person is replaced by another one, or taken back. The first waiting call of each user looks after this for all, so that
-//! none has to rely on a call that nobody polls.
+//! A slot is on loan (`translation` 4b.1): waiting is bounded and fair by user, and a slot whose server request waits
+//! for a person is replaced by another, or taken back. The first waiting call of each user does this for all calls, so
+//! that none depends on a single call that may not be polled.
 
 mod sharer;
 
@@ -34,27 +34,27 @@ use crate::{
 /// Maximum number of waiting calls of one user, for the slots of one sharer.
 const MAX_WAITING: usize = 1_024;
 
-/// The question slots of one backend, by sharer.
+/// Slots of one backend, by sharer.
 #[derive(Debug)]
 pub(crate) struct QuestionSlots {
     sharers: Mutex<HashMap<ConnectionKey, Sharer>>,
     last: AtomicU64,
-    /// Slots of each sharer.
+    /// Maximum number of active slots of each sharer.
     max: usize,
     limits: Live<LimitsConfig>,
 }
 
-/// No slot came free in time, or too many calls of the user wait.
+/// No slot became free in time, or too many calls of the user wait.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Busy;
 
 /// Access to the connections in the slots of one sharer.
 pub(crate) struct SlotAccess<Q, C, R> {
-    /// Reads what is open in each slot.
+    /// Returns the state of the server requests in each slot.
     pub(crate) questions: Q,
-    /// Closes what was open in a slot for `server_request_slot_time`.
+    /// Closes requests in a slot that have been open for `server_request_slot_time`.
     pub(crate) close: C,
-    /// True if the server may have another connection.
+    /// True if the server may have one more connection.
     pub(crate) has_room: R,
 }
 
@@ -63,11 +63,11 @@ pub(crate) struct SlotAccess<Q, C, R> {
 pub(crate) struct SlotGuard {
     slots: Arc<QuestionSlots>,
     key: ConnectionKey,
-    /// True if the server got the call and has not answered: it may still send messages about it.
+    /// True if the server has received the call and not answered: it may still send messages about it.
     is_running: bool,
 }
 
-/// A waiting call. Dropping it passes the turn on.
+/// A waiting call. Dropping it removes it and wakes the next one.
 struct Waiting<'a> {
     slots: &'a QuestionSlots,
     key: &'a ConnectionKey,
@@ -76,15 +76,15 @@ struct Waiting<'a> {
     turn: Arc<Notify>,
 }
 
-/// What a waiting call finds.
+/// Result of a look for a slot.
 enum SlotCheck {
-    /// Its slot.
+    /// This slot is for the call.
     Given(usize),
-    /// None so far.
+    /// No slot is free for the call yet.
     None {
-        /// Slots whose server requests are to be closed.
+        /// Slots whose server requests must be closed now.
         yielding: Vec<usize>,
-        /// The time of the next look; `None` if another call of the user looks.
+        /// When to look again; `None` if another call of the user does it.
         again: Option<Instant>,
     },
 }
@@ -92,16 +92,17 @@ enum SlotCheck {
 // === impl QuestionSlots ===
 
 impl QuestionSlots {
-    /// Creates `max` slots for each sharer, at least one.
+    /// Creates the slots: at most `max` active ones for each sharer, at least one.
     pub(crate) fn new(max: usize, limits: Live<LimitsConfig>) -> Arc<Self> {
         Arc::new(Self { sharers: Mutex::default(), last: AtomicU64::new(0), max: max.max(1), limits })
     }
 
-    /// Waits for a slot, at most `slot_wait`: the client session's own, else a free one, which may be new.
+    /// Waits for a slot, for at most `slot_wait`: the one in which the client session has calls, else a free one, which
+    /// may be new.
     ///
     /// # Errors
     ///
-    /// [`Busy`].
+    /// [`Busy`] if none became free in time, or too many calls of the user wait.
     pub(crate) async fn acquire<Q, C, R>(
         self: &Arc<Self>,
         key: &ConnectionKey,
@@ -128,7 +129,7 @@ impl QuestionSlots {
             if now >= deadline {
                 return Err(Busy);
             }
-            // the call of a request that is closed now has this time to finish
+            // the call whose request is closed now has this time to finish
             let finished = (!yielding.is_empty()).then(|| now + FINISH_TIMEOUT);
             yielding.into_iter().for_each(&access.close);
             let again = again.into_iter().chain(finished).min();
@@ -161,7 +162,7 @@ impl QuestionSlots {
 // === impl Waiting ===
 
 impl Waiting<'_> {
-    /// Distributes the slots that are free, and takes the one of this call.
+    /// Hands out free slots, and takes the one for this call.
     fn check(&self, questions: &[SlotQuestions], has_room: bool) -> SlotCheck {
         let Self { slots, key, user, number, .. } = self;
         let view = SlotView { now: Instant::now(), questions, has_room, rules: slots.rules(key) };
@@ -189,17 +190,17 @@ impl Drop for Waiting<'_> {
 // === impl SlotGuard ===
 
 impl SlotGuard {
-    /// The server gets the call. Until then, dropping the slot frees it at once.
+    /// Marks the call as sent to the server. Before that, dropping the guard frees the slot at once.
     pub(crate) const fn begin(&mut self) {
         self.is_running = true;
     }
 
-    /// Releases the slot: the server has answered and sends nothing more about this call.
+    /// Frees the slot: the server has answered and sends nothing more about this call.
     pub(crate) fn answered(mut self) {
         self.is_running = false;
     }
 
-    /// The key of the slot's connection.
+    /// Key of the slot's connection.
     pub(crate) const fn key(&self) -> &ConnectionKey {
         &self.key
     }

@@ -1,9 +1,9 @@
 //! Detection of a server's era while its base connection is opened (`translation` 2.7).
 //!
-//! On a channel the handshake goes first, to the process that will serve: servers of both eras take it, and older ones
-//! may end on anything else. One that answers it with an error is asked by `server/discover` on the same channel. After
-//! silence or an exit, the next start asks in the other order. No process is started beside another. Over HTTP the probe
-//! goes first.
+//! On a channel the handshake comes first, in the process that will serve: servers of both eras accept it, and older
+//! ones may exit at anything else. If the server answers with an error, `server/discover` follows on the same channel.
+//! After silence or an exit, the next start begins with the probe. The gateway never runs two processes for this. Over
+//! HTTP the probe, `server/discover`, comes first.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,14 +24,14 @@ use crate::{
     mcp::{ClientInfo, Era},
 };
 
-/// Opener of a connection to a server whose era may be unknown.
+/// Opens a connection to a server whose era may be unknown.
 pub(crate) struct Detection<'a> {
     pub(crate) opener: &'a Opener,
     pub(crate) era: &'a BackendEra,
     pub(crate) pool: &'a Pool,
-    /// The connection at a server with sessions.
+    /// The connection to open if the server has sessions.
     pub(crate) legacy: ConnectionStart<'a>,
-    /// The key of the connection at one without.
+    /// The key of that connection if the server has none.
     pub(crate) modern: &'a ConnectionKey,
 }
 
@@ -46,7 +46,7 @@ impl Detection<'_> {
             Some(verdict) => self.confirm_legacy(verdict, client).await,
             None => self.detect(client).await,
         };
-        // ends, since an endpoint over HTTP is not followed elsewhere
+        // this loop ends: a server reached over HTTP cannot name another endpoint
         while let Err(Failure { error: StartError::Upgrade(offer), .. }) = &opened {
             opened = match self.opener.follow(offer) {
                 Ok(()) => match self.era.starting_verdict().filter(Verdict::is_configured) {
@@ -64,8 +64,8 @@ impl Detection<'_> {
         opened
     }
 
-    /// Opens a client's connection before the base connection has told the era, as to a server of the presumed one. A server
-    /// that answers the handshake on a channel with an error is asked there if it is modern.
+    /// Opens a client's connection before the base connection has shown the era, as if the server were of the era
+    /// `presumed`. If it answers the handshake on a channel with an error, it is probed there.
     pub(crate) async fn open_early(
         &self,
         presumed: Era,
@@ -81,7 +81,7 @@ impl Detection<'_> {
         Ok(connection)
     }
 
-    /// The connection at a server of this era.
+    /// Parameters of the connection, if the server is of the era `era`.
     const fn start(&self, era: Era) -> ConnectionStart<'_> {
         match era {
             Era::Legacy => self.legacy,
@@ -97,7 +97,7 @@ impl Detection<'_> {
         self.opener.open(verdict.era, self.start(verdict.era), client).await
     }
 
-    /// Opens the connection to a server that was modern before. `server/discover` is sent with the full timeout; its
+    /// Opens the connection to a server that was modern before. `server/discover` may take the full start timeout; its
     /// answer shows if the era has changed.
     async fn confirm_modern(
         &self,
@@ -113,7 +113,7 @@ impl Detection<'_> {
             }
             told => {
                 if self.opener.transport.is_channel() && matches!(told, DiscoverOutcome::Nothing(_)) {
-                    // a process of an older server may stay silent
+                    // the server may be older by now, and stay silent
                     self.era.doubt(Era::Modern);
                 }
                 self.settle(spare, told, client).await
@@ -121,8 +121,8 @@ impl Detection<'_> {
         }
     }
 
-    /// Opens the connection to a server that was legacy before. If it rejects the handshake, detection runs at once; if
-    /// a process exits or stays silent, at the next start. An outage over HTTP proves nothing.
+    /// Opens the connection to a server that was legacy before. If it rejects the handshake over HTTP, detection runs
+    /// at once; on a channel, at the next start. An outage over HTTP proves nothing.
     async fn confirm_legacy(
         &self,
         verdict: Verdict,
@@ -152,13 +152,13 @@ impl Detection<'_> {
         }
     }
 
-    /// Confirms the era, and ends connections of the other era.
+    /// Records the era as confirmed, and ends connections of the other era.
     fn confirm(&self, verdict: Verdict) {
         self.era.confirm(verdict);
         self.pool.end_all_but(verdict.era);
     }
 
-    /// Stores the era of a connection as detected, and ends connections of the other era.
+    /// Records the era of a connection as detected, and ends connections of the other era.
     fn detected(&self, connection: Arc<ServerConnection>) -> Arc<ServerConnection> {
         let era = connection.era();
         self.era.detected(era);
@@ -175,7 +175,7 @@ impl Detection<'_> {
         self.settle(spare, told, client).await
     }
 
-    /// Sends the handshake; before it the probe to a process of its own, if the last handshake proved nothing.
+    /// Makes the handshake. If the last handshake proved nothing, the probe comes first, in a process of its own.
     async fn detect_on_channel(&self, client: &Arc<ClientInfo>) -> Result<Arc<ServerConnection>, Failure> {
         let is_probed_first = self.era.doubted() == Some(Era::Legacy);
         if is_probed_first {
@@ -197,16 +197,15 @@ impl Detection<'_> {
         }
     }
 
-    /// Makes the next start on a channel begin with a server of the other era than this one, if a failure may come from
-    /// a wrong assumption.
+    /// Lets the next start on a channel begin as for the other era, if the failure may come from a wrong assumption.
     fn doubt_after(&self, failure: &Failure, assumed: Era) {
         if !failure.error.is_lasting() && !matches!(failure.error, StartError::Stopping | StartError::Upgrade(_)) {
             self.era.doubt(assumed);
         }
     }
 
-    /// Makes the handshake. A server that answers it with an error, or wrongly, is probed: on a channel on the same one,
-    /// over HTTP if the error says that it is modern.
+    /// Makes the handshake. A server that answers with an error, or wrongly, is probed: on the same channel; over HTTP
+    /// only if the error says that the server is modern.
     async fn greet(&self, client: &Arc<ClientInfo>) -> Result<Arc<ServerConnection>, Failure> {
         let Refusal { failure, answered } = match self.opener.greet(self.legacy, client).await {
             Ok(session) => return Ok(session),
@@ -229,7 +228,7 @@ impl Detection<'_> {
             return Ok(spare.keep());
         }
         match failure {
-            // perhaps the server is being replaced at this moment
+            // perhaps the server is being replaced
             Failure { error: StartError::OtherEra(contrary), output } => {
                 Err(Failure { error: StartError::Refused(contrary), output })
             }
@@ -237,12 +236,12 @@ impl Detection<'_> {
         }
     }
 
-    /// Opens a connection for the probe.
+    /// Opens a connection for the probe, without sending anything.
     async fn open_probe(&self) -> Result<UnsettledConnection, Failure> {
         self.opener.open_transport(self.start(Era::Modern)).await
     }
 
-    /// Sends the probe.
+    /// Sends `server/discover`, and waits for at most `patience`.
     async fn probe(&self, spare: &UnsettledConnection, patience: Duration) -> Result<DiscoverOutcome, Failure> {
         tokio::select! {
             told = discover(spare.connection(), patience) => Ok(told),
@@ -250,7 +249,7 @@ impl Detection<'_> {
         }
     }
 
-    /// Acts on the result of a probe that came first.
+    /// Acts on the answer to a probe that came first.
     async fn settle(
         &self,
         spare: UnsettledConnection,

@@ -1,4 +1,4 @@
-//! The era of one backend's server, and its source (`translation` 2.7). Knows nothing of detection.
+//! The era of one backend's server, and how it is known (`translation` 2.7). `detection` finds it out.
 
 use std::{
     sync::{
@@ -23,46 +23,45 @@ use crate::{
     support::{Clock, Digest, Timestamp},
 };
 
-/// Lifetime of a legacy verdict. A server that became modern may still accept a handshake, so the change would stay
-/// unnoticed.
+/// Lifetime of a legacy verdict. A server that became modern may still accept a handshake, so the gateway would not
+/// notice the change.
 const LEGACY_FOR: Duration = Duration::from_hours(24);
 
 /// The era of one backend. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct BackendEra {
     verdict: Arc<watch::Sender<Option<Verdict>>>,
-    /// That of the verdict, for calls.
+    /// Era of the verdict, for the call path.
     now: Arc<EraCell>,
-    /// The era that a start assumed last, if it failed since.
+    /// The era that the last failed start assumed; `None` once an era is detected.
     doubted: Arc<Mutex<Option<Era>>>,
-    /// The words of a server with sessions about the other era.
+    /// For a server with sessions: if it also speaks the other era.
     other: Arc<OtherEra>,
     memory: KnownEras,
     server: Option<Digest>,
     clock: Arc<dyn Clock>,
 }
 
-/// An era and its source.
+/// An era, and how it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// The era.
     pub(crate) era: Era,
     found: Source,
 }
 
-/// The knowledge of the other era of a server with sessions.
+/// Result of the probe of a server with sessions for the other era.
 #[derive(Debug, Default)]
 struct OtherEra {
     is_asked: AtomicBool,
     is_spoken: AtomicBool,
 }
 
-/// The era to open a client's connection with.
+/// The era to assume for a client's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AssumedEra {
-    /// The era of the server.
+    /// The server's era is known.
     Known(Era),
-    /// The one that a start tries first, while it is not known.
+    /// Not known yet: the era that a start tries first.
     Presumed(Era),
 }
 
@@ -73,7 +72,7 @@ enum Source {
     Cached(Timestamp),
 }
 
-/// Detected eras, one for each server. Clones share the state.
+/// Detected eras of all servers. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct KnownEras {
     known: Arc<Mutex<Vec<KnownEra>>>,
@@ -83,7 +82,7 @@ pub(crate) struct KnownEras {
 // === impl BackendEra ===
 
 impl BackendEra {
-    /// Takes the configured era, if any. A stored era counts only once a start confirms it.
+    /// Starts with the configured era, if any. A stored era counts only after a start confirms it.
     pub(crate) fn new(spec: &BackendSpec, memory: &KnownEras, clock: &Arc<dyn Clock>) -> Self {
         let configured = match spec.era {
             EraChoice::Auto => None,
@@ -115,7 +114,7 @@ impl BackendEra {
     /// Waits until the era is known.
     pub(crate) async fn wait(&self) {
         let mut changes = self.verdict.subscribe();
-        // no failure: `self` holds the sender
+        // cannot fail, because `self` holds the sender
         let _ = changes.wait_for(Option::is_some).await;
     }
 
@@ -125,8 +124,8 @@ impl BackendEra {
         let _ = changes.wait_for(|verdict| verdict.is_some_and(|verdict| verdict.era != era)).await;
     }
 
-    /// The era to start with: the configured one, else the one that was detected last, unless it is doubted or too old.
-    /// `None` if it has to be detected.
+    /// The era to start with: the configured one, else the last detected one, unless it is doubtful or too old. `None`
+    /// means that it has to be detected.
     pub(crate) fn starting_verdict(&self) -> Option<Verdict> {
         let configured = (*self.verdict.borrow()).filter(Verdict::is_configured);
         if configured.is_some() || self.doubted().is_some() {
@@ -134,13 +133,13 @@ impl BackendEra {
         }
         let KnownEra { era, found, .. } = self.memory.lookup(&self.server?)?;
         let now = self.clock.now();
-        // a time in the future means that the clock was set back: the age is unknown
+        // a time in the future means that the clock was set back, so the age is unknown
         let is_believed = era == Era::Modern || (found <= now && now.since(found) < LEGACY_FOR);
         is_believed.then_some(Verdict { era, found: Source::Cached(found) })
     }
 
-    /// The era to open a client's connection with; `None` if the base connection has to find it out. A channel takes the
-    /// handshake of either era.
+    /// The era to assume for a client's connection; `None` if it must wait for the base connection. A channel accepts
+    /// the handshake in either era.
     pub(crate) fn assumed(&self, is_channel: bool) -> Option<AssumedEra> {
         if let Some(era) = self.now() {
             return Some(AssumedEra::Known(era));
@@ -152,7 +151,7 @@ impl BackendEra {
         presumed.or_else(|| is_channel.then_some(Era::Legacy)).map(AssumedEra::Presumed)
     }
 
-    /// Stores the era of a connection that a start opened: the expected one is confirmed, another one detected.
+    /// Records the era of an opened connection: confirmed if it was expected, else detected.
     pub(crate) fn found(&self, era: Era) {
         match self.starting_verdict().filter(|verdict| verdict.era == era) {
             Some(verdict) => self.confirm(verdict),
@@ -160,24 +159,24 @@ impl BackendEra {
         }
     }
 
-    /// Confirms the era after a successful start.
+    /// Records that a start confirmed the era.
     pub(crate) fn confirm(&self, verdict: Verdict) {
-        // first, for those who wait for the verdict
+        // set before the waiting calls wake
         self.now.set(verdict.era);
         self.verdict.send_if_modified(|known| known.replace(verdict) != Some(verdict));
     }
 
-    /// Marks this era as doubtful: the next start detects, and tries the other one first where it can choose.
+    /// Marks this era as doubtful: the next start detects it, and tries the other one first if it can.
     pub(crate) fn doubt(&self, assumed: Era) {
         *self.doubted.lock() = Some(assumed);
     }
 
-    /// The era that failed last; `None` if one was detected since.
+    /// The era that the last failed start assumed; `None` once an era is detected.
     pub(crate) fn doubted(&self) -> Option<Era> {
         *self.doubted.lock()
     }
 
-    /// Stores a detected era.
+    /// Records a detected era.
     pub(crate) fn detected(&self, era: Era) {
         if self.is_configured() {
             return;
@@ -195,17 +194,17 @@ impl BackendEra {
         self.verdict.borrow().as_ref().is_some_and(Verdict::is_configured)
     }
 
-    /// True the first time, for a server with sessions that was taken for one because it took the handshake.
+    /// True once, for a server that counts as one with sessions because it accepted the handshake.
     pub(crate) fn asks_for_other(&self) -> bool {
         self.has_sessions() && !self.is_configured() && !self.other.is_asked.swap(true, Ordering::Relaxed)
     }
 
-    /// Notes that the server speaks the other era too.
+    /// Records that the server also speaks the other era.
     pub(crate) fn note_other(&self) {
         self.other.is_spoken.store(true, Ordering::Relaxed);
     }
 
-    /// The era for `lockkeeper status`.
+    /// The era as shown by `lockkeeper status`.
     pub(crate) fn status(&self) -> Option<EraStatus> {
         let Verdict { era, found } = (*self.verdict.borrow())?;
         let (found, since) = match found {
@@ -222,19 +221,18 @@ impl BackendEra {
 // === impl AssumedEra ===
 
 impl AssumedEra {
-    /// The era.
     pub(crate) const fn era(self) -> Era {
         match self {
             Self::Known(era) | Self::Presumed(era) => era,
         }
     }
 
-    /// True if a server of it has sessions.
+    /// True if such a server has sessions.
     pub(crate) fn has_sessions(self) -> bool {
         self.era() == Era::Legacy
     }
 
-    /// The era, if it is known.
+    /// The era, if the server's is known.
     pub(crate) const fn known(self) -> Option<Era> {
         match self {
             Self::Known(era) => Some(era),
@@ -255,19 +253,19 @@ impl Verdict {
 // === impl KnownEras ===
 
 impl KnownEras {
-    /// Stored eras of those `specs` whose era has to be detected.
+    /// Keeps those of the stored eras that belong to servers in `specs` without a configured era.
     pub(crate) fn of(specs: &[BackendSpec], mut known: Vec<KnownEra>, observer: Observer) -> Self {
         let servers = detected(specs);
         known.retain(|known| servers.contains(&known.server));
         Self { known: Arc::new(Mutex::new(known)), observer }
     }
 
-    /// The last detected era of `server`.
+    /// Last detected era of `server`.
     pub(crate) fn lookup(&self, server: &Digest) -> Option<KnownEra> {
         self.known.lock().iter().find(|known| known.server == *server).copied()
     }
 
-    /// Stores a detected era.
+    /// Stores a detected era and notifies the observer, which saves it.
     pub(crate) fn add(&self, news: KnownEra) {
         {
             let mut all = self.known.lock();
@@ -277,19 +275,18 @@ impl KnownEras {
         self.observer.notify(LifecycleEvent::EraDetected(&news));
     }
 
-    /// Forgets the servers that are not among `specs`.
+    /// Removes servers that are not in `specs`.
     pub(crate) fn retain(&self, specs: &[BackendSpec]) {
         let servers = detected(specs);
         self.known.lock().retain(|known| servers.contains(&known.server));
     }
 
-    /// All detected eras.
     pub(crate) fn all(&self) -> Vec<KnownEra> {
         self.known.lock().clone()
     }
 }
 
-/// The servers whose era has to be detected.
+/// Servers without a configured era.
 fn detected(specs: &[BackendSpec]) -> Vec<Digest> {
     specs.iter().filter(|spec| spec.era == EraChoice::Auto).filter_map(|spec| spec.transport.server()).collect()
 }

@@ -1,5 +1,5 @@
-//! Connections of clients before anybody knows the server's era, and processes that were introduced to clients like them: a
-//! client waits for one start, and for none where a process is ready. Knows nothing of calls.
+//! Connections that are opened for clients before the server's era is known, and processes that complete the handshake
+//! before a client needs them. So a client waits for one start, or for none if a process is ready.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,17 +19,17 @@ use crate::{
     mcp::{ClientInfo, Context},
 };
 
-/// The longest that a client waits for lists to be fetched on the connection that is to become its own.
+/// Maximum wait of a client until lists are fetched on the connection that it takes over.
 const LISTING: Duration = Duration::from_secs(1);
 
-/// Introductions of one backend's server to its clients.
+/// Early connections of one backend.
 pub(crate) struct Introductions<'a>(pub(crate) &'a Arc<ExternalBackend>);
 
 // === impl Introductions ===
 
 impl Introductions<'_> {
-    /// Opens the connection of this client before the base connection has told the era of the server, so that its call waits
-    /// for one start alone. Returns the right to wait for it; `None` if the era has to be found out first, or the base
+    /// Opens the connection of this client before the base connection has shown the server's era, so that its call
+    /// waits for a single start. Returns a lease to wait on; `None` if the era has to be detected first, or the base
     /// connection serves this client.
     pub(crate) fn begin(&self, context: &Context) -> Option<Lease> {
         let assumed = self.0.era.assumed(self.0.opener.transport.is_channel())?;
@@ -44,7 +44,7 @@ impl Introductions<'_> {
         Some(lease)
     }
 
-    /// A connection to a server of this era, or of another one if it was only presumed.
+    /// Opens a connection; if the era was only presumed, possibly one of the other era.
     pub(crate) async fn opened(
         &self,
         start: ConnectionStart<'_>,
@@ -59,8 +59,8 @@ impl Introductions<'_> {
         }
     }
 
-    /// The process in which the server was introduced to clients like this one, which serves this one from now on: as soon as
-    /// it is open and the lists were fetched there.
+    /// Takes over the process in which the gateway introduced clients like this one, once it is open and lists were
+    /// fetched there. `None` if there is none.
     pub(crate) async fn adopted(&self, key: &ConnectionKey, client: &ClientInfo) -> Option<Arc<ServerConnection>> {
         if !self.0.spec.transport.starts_process() {
             return None;
@@ -69,20 +69,20 @@ impl Introductions<'_> {
         if !adoption.is_open().await {
             return None;
         }
-        // it is of no use to a client that would have to wait longer
+        // taking over must not make the client wait longer
         let _ = timeout(LISTING, adoption.free()).await;
         let introduced = self.0.pool.adopt(&adoption, key, client)?;
         self.0.opener.take_over(&introduced, key).await
     }
 
-    /// Prepares for a call of this client, which waits for the lists while the server starts: that start is given a turn before
-    /// those that nobody waits for, and a process is introduced to clients like this one beside it.
+    /// Prepares for a call of this client, which waits for lists while the server starts: the start moves ahead of
+    /// starts that no call waits for, and a second process completes the handshake for clients like this one.
     pub(crate) fn expect(&self, client: &Context) {
         if self.0.pool.base().connection().is_some() {
             return;
         }
         self.0.demand_start();
-        // the base connection is the only client's own
+        // the base connection is the session of the only client
         if self.0.sole_client().is_some() {
             return;
         }
@@ -97,15 +97,15 @@ impl Introductions<'_> {
         }
     }
 
-    /// Has a process introduced to clients like this one, for the next of them, where that takes long.
+    /// Prepares a process for the next client like this one, if starts are slow.
     pub(crate) fn prepare_next(&self, key: &ConnectionKey, opened: &ServerConnection, opening: ClientOpening) {
         if self.0.opener.is_introduced_ahead() {
             self.introduce(key.introduced(), ClientOpening { assumed: AssumedEra::Known(opened.era()), ..opening });
         }
     }
 
-    /// Has a process introduced to clients like this one, unless there is one, or one that was started for this user is still
-    /// unused. The first of them that calls takes it.
+    /// Completes the handshake in a process for clients like this one, unless there is such a process, or an unused one
+    /// for this user. The first such client that calls takes it over.
     fn introduce(&self, next: Option<ConnectionKey>, opening: ClientOpening) {
         let Some(next) = next.filter(|_| self.0.spec.transport.starts_process()) else { return };
         if let Some(lease) = self.0.pool.lease_spare(&next, &opening.user)

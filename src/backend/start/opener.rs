@@ -1,4 +1,4 @@
-//! Opens connections: transport, version offers, timeouts. Knows nothing of sharing.
+//! Opens connections: transport, version offers, timeouts.
 
 use std::{
     sync::{
@@ -38,61 +38,58 @@ use crate::{
     model::{BackendSpec, UserId, status::OutputLine},
 };
 
-/// A start that takes longer is slow: a client does not wait for it if a process can be introduced to it beforehand.
+/// A start that takes longer counts as slow: then a process is made ready for the next client, if possible.
 const SLOW_START: Duration = Duration::from_secs(2);
 
 /// Opens the connections of one backend.
 pub(crate) struct Opener {
     pub(crate) spec: Arc<BackendSpec>,
-    /// The server, as the origin of what it writes on any connection.
+    /// The server as the origin of what it writes on any connection.
     pub(crate) origin: ServerOrigin,
     pub(crate) context: BackendContext,
     listens: Arc<Listens>,
     interests: Arc<Interests>,
     pub(crate) transport: ServerTransport,
-    /// True once a process took longer than [`SLOW_START`] from its start to the end of the handshake.
+    /// True once a process took longer than [`SLOW_START`] from start to handshake.
     is_slow: AtomicBool,
 }
 
-/// A failed start, and the last lines that the server printed.
+/// A start that failed.
 pub(crate) struct Failure {
-    /// The reason.
     pub(crate) error: StartError,
-    /// The last lines beside its messages.
+    /// The last lines that the server printed outside of its messages.
     pub(crate) output: Vec<OutputLine>,
 }
 
-/// A failed handshake.
+/// A handshake that failed.
 pub(crate) struct Refusal {
-    /// The failure.
     pub(crate) failure: Failure,
-    /// The connection, if the server answered on it.
+    /// The connection, if the server answered on it: the era can still be probed there.
     pub(crate) answered: Option<UnsettledConnection>,
 }
 
-/// A connection that is not known to be of use. Dropping it ends it, unless it is kept.
+/// A connection that may not be needed. Unless it is kept, dropping it ends it.
 pub(crate) struct UnsettledConnection {
     connection: Arc<ServerConnection>,
     is_kept: bool,
-    /// The turn of its process; `None` if it has none.
+    /// The turn of its process; `None` if it started none.
     _turn: Option<StartTurn>,
 }
 
-/// What the connection of a client is opened for.
+/// Parameters of a client's connection.
 #[derive(Clone)]
 pub(crate) struct ClientOpening {
-    /// The era to open it with.
+    /// The era to assume.
     pub(crate) assumed: AssumedEra,
-    /// The client that the server is told of.
+    /// The client that the connection introduces to the server.
     pub(crate) client: Arc<ClientInfo>,
-    /// The user for whose call that is.
+    /// The user whose call needs it.
     pub(crate) user: UserId,
 }
 
 // === impl Opener ===
 
 impl Opener {
-    /// Creates the opener of one backend.
     pub(crate) fn new(
         spec: &Arc<BackendSpec>,
         context: &BackendContext,
@@ -110,7 +107,7 @@ impl Opener {
         }
     }
 
-    /// Opens a connection to a server of this era.
+    /// Opens a connection to a server of the era `era`.
     pub(crate) async fn open(
         &self,
         era: Era,
@@ -123,7 +120,7 @@ impl Opener {
         }
     }
 
-    /// Opens a session for `client`, as [`Opener::greet`].
+    /// Opens a session for `client`, like [`Opener::greet`].
     async fn open_session(
         &self,
         start: ConnectionStart<'_>,
@@ -132,8 +129,8 @@ impl Opener {
         self.greet(start, client).await.map_err(|refusal| refusal.failure)
     }
 
-    /// Opens a session for `client`. If the server demands it, lower versions are offered on fresh connections
-    /// (`translation` 6.1). The whole takes at most `start_timeout`, after the first one's turn to start.
+    /// Opens a session for `client`. If the server requires it, offers lower versions on fresh connections
+    /// (`translation` 6.1). All of this takes at most `start_timeout`, not counting the wait for a turn to start.
     pub(crate) async fn greet(
         &self,
         start: ConnectionStart<'_>,
@@ -141,7 +138,7 @@ impl Opener {
     ) -> Result<Arc<ServerConnection>, Refusal> {
         let start = ConnectionStart { succession: Succession::First, ..start };
         let mut deadline = None;
-        // several clients could have tasks with the same id (2025-11-25)
+        // two clients could have tasks with the same id (2025-11-25)
         let client = if self.serves_one_client(start.key) { Arc::clone(client) } else { Arc::new(client.of_many()) };
         let assumed = self.spec.assume_version.and_then(Revision::parse);
         let newest = self.spec.version.and_then(Revision::parse).filter(|revision| revision.era() == Era::Legacy);
@@ -184,7 +181,7 @@ impl Opener {
                         Err(error) => error,
                     }
                 }
-                // it may have ended while it waited
+                // the spare process may have ended while unused
                 Ok(Err(HandshakeError::Start(StartError::Unreachable(_)))) if source == TransportSource::Spare => {
                     continue;
                 }
@@ -198,7 +195,8 @@ impl Opener {
         }
     }
 
-    /// Continues a channel on which the server answered the handshake, as one to a modern server; `None` if it has ended.
+    /// Continues a channel on which the server answered the handshake with an error, as a connection to a modern
+    /// server; `None` if it has ended.
     pub(crate) async fn hand_over(
         &self,
         answered: UnsettledConnection,
@@ -209,7 +207,7 @@ impl Opener {
         Some(UnsettledConnection::new(receive::begin(self.context(&RequestProtocol, start), open), None))
     }
 
-    /// Continues a session that was opened to introduce the server, as that of `key`; `None` if it has ended.
+    /// Continues a session that was opened ahead, as the session of `key`; `None` if it has ended.
     pub(crate) async fn take_over(
         &self,
         introduced: &ServerConnection,
@@ -221,8 +219,8 @@ impl Opener {
         receive::continued(introduced, context).await
     }
 
-    /// Opens a connection to a modern server and asks for its server information. A configured era is checked
-    /// too, since an older server may mistake a call for its own and stay silent (`translation` 2.7).
+    /// Opens a connection to a modern server and asks for its server information. This checks a configured era too:
+    /// without it, calls to an older server might just get no answer (`translation` 2.7).
     async fn open_modern(&self, start: ConnectionStart<'_>) -> Result<Arc<ServerConnection>, Failure> {
         let connection = self.open_transport(start).await?;
         let told = tokio::select! {
@@ -243,11 +241,11 @@ impl Opener {
         Err(Failure { error, output: connection.connection().output() })
     }
 
-    /// Follows the server to another transport, for all connections from now on.
+    /// Follows the server to another transport, for all later connections.
     ///
     /// # Errors
     ///
-    /// The refusal if that is not permitted.
+    /// The refusal, if that is not permitted.
     pub(crate) fn follow(&self, offer: &TransportOffer) -> Result<(), StartError> {
         let accepted = offer.accept(&self.transport.current(), &self.spec.upgrade_to);
         let transport = accepted.map_err(|why| StartError::UpgradeRefused { offer: offer.clone(), why })?;
@@ -263,7 +261,8 @@ impl Opener {
         Ok(UnsettledConnection::new(receive::begin(self.context(&RequestProtocol, start), open), turn))
     }
 
-    /// True if clients are spared a whole start, with its handshake: starts are slow, and processes may be kept ready.
+    /// True if the handshake should be done before a client needs the process: starts are slow, and spare processes are
+    /// configured.
     pub(crate) fn is_introduced_ahead(&self) -> bool {
         self.transport.spares.are_wanted() && self.is_slow.load(Ordering::Relaxed)
     }
@@ -310,7 +309,7 @@ impl Opener {
 // === impl ClientOpening ===
 
 impl ClientOpening {
-    /// The opening for a call of this client.
+    /// Parameters for a call of this client.
     pub(crate) fn of(assumed: AssumedEra, context: &Context) -> Self {
         Self { assumed, client: Arc::clone(&context.client), user: context.caller.user.clone() }
     }
@@ -323,18 +322,17 @@ impl UnsettledConnection {
         Self { connection, is_kept: false, _turn: turn }
     }
 
-    /// The connection.
     pub(crate) const fn connection(&self) -> &Arc<ServerConnection> {
         &self.connection
     }
 
-    /// The connection, which is of use.
+    /// Keeps the connection open and returns it.
     pub(crate) fn keep(mut self) -> Arc<ServerConnection> {
         self.is_kept = true;
         Arc::clone(&self.connection)
     }
 
-    /// Ends it, and waits for the end of its process.
+    /// Ends the connection, and waits for the end of its process.
     pub(crate) async fn close(self) {
         self.connection.close().await;
     }
@@ -348,7 +346,7 @@ impl Drop for UnsettledConnection {
     }
 }
 
-/// True if the negotiated version reads the client's capabilities as more than they are.
+/// True if the negotiated version would read the client's capabilities as more than it declared.
 fn is_misread(session: &ServerConnection, client: &ClientInfo) -> bool {
     let settled = session.server().map(|server| server.revision);
     settled.is_some_and(|revision| !revision.has(Feature::UrlElicitation))

@@ -1,6 +1,5 @@
-//! The transport of one backend's server, as configured or as the server was found to need it, and what each connection gets of
-//! it: a process or a socket, in its turn, with what the server is told of the caller. Knows nothing of how connections are
-//! shared.
+//! Transport of one backend's server: as configured, or as the server turned out to need it. Makes a process or a
+//! socket for each connection, in turn, and adds the caller's identity if the server receives it.
 
 use std::sync::Arc;
 
@@ -26,48 +25,47 @@ use crate::{
     model::{BackendSpec, CallerIdentity, Delivery, IdentityForm, IdentityToken, TransportAbilities, TransportSpec},
 };
 
-/// The transport of one backend's server.
 pub(crate) struct ServerTransport {
     spec: Arc<BackendSpec>,
     context: BackendContext,
-    /// The transport in place of the configured one.
+    /// Transport that replaces the configured one, if any.
     found: RwLock<Option<TransportSpec>>,
     late_streams: LateStreams,
-    /// Set once the server asks outside of the exchanges of its calls, though it has them.
+    /// Set once the server sends a request outside of an exchange during a call, though calls have exchanges.
     pub(super) asks_on_stream: AsksOnStream,
-    /// Seen of all connections to the server.
+    /// Odd behaviour on any of the connections.
     pub(crate) oddities: SeenOddities,
-    /// Demand for the base connection.
+    /// Set while a call waits for the base connection.
     pub(crate) demand: Demand,
-    /// The last lines of the base connection's process.
+    /// Last lines that the base connection's process printed.
     pub(crate) output: OutputTail,
-    /// Processes for clients to come.
+    /// Processes started before clients need them.
     pub(crate) spares: Spares,
-    /// The client for HTTP; the failure if the settings of this server allow none.
+    /// The HTTP client, or the error if this server's settings allow none.
     client: Result<http::Client, StartError>,
 }
 
 /// A transport for a new connection.
 pub(super) struct NewTransport {
     pub(super) open: OpenTransport,
-    /// The turn of its process; `None` if none is started.
+    /// The turn of its process; `None` if none was started.
     pub(super) turn: Option<StartTurn>,
     pub(super) source: TransportSource,
 }
 
-/// Where a transport comes from.
+/// Origin of a transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TransportSource {
-    /// It was made for this connection.
+    /// Newly made for this connection.
     Made,
-    /// It has a process that was started before.
+    /// A process that was started earlier.
     Spare,
 }
 
 // === impl ServerTransport ===
 
 impl ServerTransport {
-    /// The transport as configured.
+    /// Starts with the configured transport.
     pub(super) fn new(spec: &Arc<BackendSpec>, context: &BackendContext) -> Self {
         Self {
             spec: Arc::clone(spec),
@@ -84,32 +82,32 @@ impl ServerTransport {
         }
     }
 
-    /// The transport for the next connection.
+    /// Transport for the next connection.
     pub(crate) fn current(&self) -> TransportSpec {
         self.found.read().clone().unwrap_or_else(|| self.spec.transport.clone())
     }
 
-    /// True if one channel carries all messages of a connection.
+    /// True if one channel carries all messages of a connection, in both directions.
     pub(crate) fn is_channel(&self) -> bool {
         self.abilities().delivery == Delivery::Channel
     }
 
-    /// True if requests of the server come outside of the exchanges of its calls, and so name no call.
+    /// True if the server sends requests outside of exchanges, so that they name no call.
     pub(crate) fn asks_apart(&self) -> bool {
         self.is_channel() || self.asks_on_stream.is_noted()
     }
 
-    /// The abilities of the transport for the next connection.
+    /// Abilities of the transport in use.
     pub(crate) fn abilities(&self) -> TransportAbilities {
         self.found.read().as_ref().unwrap_or(&self.spec.transport).abilities()
     }
 
-    /// The name of the transport for the next connection.
+    /// Name of [`ServerTransport::current`], for status and logs.
     pub(crate) fn name(&self) -> &'static str {
         self.found.read().as_ref().unwrap_or(&self.spec.transport).name()
     }
 
-    /// Stores the transport over which a connection was opened in place of the configured one.
+    /// Replaces the configured transport with one over which a connection was opened.
     pub(crate) fn found(&self, transport: TransportSpec) {
         tracing::info!(server = %self.spec.id, transport = transport.name(), "the server is reached over another transport");
         *self.found.write() = Some(transport);
@@ -120,7 +118,7 @@ impl ServerTransport {
         *self.found.write() = None;
     }
 
-    /// A transport for a connection: a spare process, or a new one in its turn.
+    /// Makes a transport for a connection: from a spare process, or a new one in its turn.
     pub(super) async fn new_transport(
         &self,
         to: &TransportSpec,
@@ -138,8 +136,8 @@ impl ServerTransport {
         Ok(NewTransport { open: OpenTransport::fresh(transport, incoming), turn, source: TransportSource::Made })
     }
 
-    /// Starts the spare processes that are missing, one after the other, after all starts that somebody waits for. If one
-    /// cannot be started, the next client tries.
+    /// Starts missing spare processes, one at a time, after all starts that calls wait for. If one fails, the next
+    /// client's connection tries again.
     pub(crate) async fn start_spares(&self) {
         while let Some(start) = self.spares.claim() {
             let to = self.current();
@@ -151,7 +149,8 @@ impl ServerTransport {
         }
     }
 
-    /// Waits for the turn to start a process, if the transport needs one. Connections for clients are waited for.
+    /// Waits for the turn to start a process, if the transport starts one. Starts for clients have demand from the
+    /// beginning.
     async fn turn(
         &self,
         to: &TransportSpec,
@@ -174,7 +173,7 @@ impl ServerTransport {
         ConnectionStart { key, user, .. }: ConnectionStart<'_>,
     ) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
         let owner = user.filter(|user| key.is_of_user(user));
-        // the status shows the base connection alone
+        // the status shows only the base connection's output
         let output = if key.is_base() { self.output.clone() } else { self.output.another(owner) };
         output.clear();
         let to = self.told_of(key.identity.as_ref(), to)?;
@@ -189,13 +188,13 @@ impl ServerTransport {
         Ok(Connector { backend: &spec.id, spec, environment, spawner, client, tasks, late, output, fence, account })
     }
 
-    /// The transport `to` for a connection of this caller; `None` is the gateway itself.
+    /// The transport `to` with the caller's identity for the server; without a caller, the gateway's.
     ///
     /// # Errors
     ///
-    /// If the server is to be told by a JWT, and this process cannot sign.
+    /// If the server receives a JWT and this process has no signing keys.
     fn told_of(&self, caller: Option<&CallerIdentity>, to: &TransportSpec) -> Result<TransportSpec, StartError> {
-        // a server that moved elsewhere is told nothing there
+        // a server that has moved elsewhere receives no identity there
         let Some(disclosure) = self.spec.disclosure.as_ref().filter(|_| to.server() == self.spec.transport.server())
         else {
             return Ok(to.clone());
@@ -218,13 +217,12 @@ impl ServerTransport {
     }
 }
 
-/// The number of processes to keep ready: none if each is told for whom it runs.
+/// Number of processes to keep ready: none if each process receives its caller's identity.
 fn wanted_spares(spec: &BackendSpec) -> usize {
     if spec.transport.starts_process() && spec.disclosure.is_none() { spec.spares } else { 0 }
 }
 
-/// The client for HTTP: that of all servers, unless this one has settings of its own; none if its configuration is not
-/// complete.
+/// The shared HTTP client, or one with this server's own network settings; an error if its configuration is incomplete.
 fn http_client(spec: &BackendSpec, context: &BackendContext) -> Result<http::Client, StartError> {
     if let Some(fault) = spec.auth.fault() {
         return Err(StartError::Misconfigured(fault));

@@ -1,5 +1,4 @@
-//! Processes that were started before anybody needed them, so that a client does not wait for a start. Nothing has been
-//! sent to them. Knows nothing of sessions.
+//! Processes started before a client needs them, so that it does not wait for a start. Nothing has been sent to them.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -12,9 +11,9 @@ use crate::{
     model::TransportSpec,
 };
 
-/// The spare processes of one backend, oldest first.
+/// Spare processes of one backend, oldest first.
 pub(crate) struct Spares {
-    /// The number of processes to keep.
+    /// Number of processes to keep.
     wanted: usize,
     state: Mutex<SparesState>,
 }
@@ -22,38 +21,38 @@ pub(crate) struct Spares {
 #[derive(Default)]
 struct SparesState {
     ready: VecDeque<SpareProcess>,
-    /// The number of those that are being started.
+    /// Number of processes being started.
     starting: usize,
-    /// The last time at which a client needed a process.
+    /// The time when a client last needed a process.
     needed: Option<Instant>,
 }
 
-/// A process without a connection.
+/// A process that is started and has no connection yet.
 pub(crate) struct SpareProcess {
-    /// The command that it runs.
+    /// The transport that it was started for.
     to: TransportSpec,
     transport: Arc<dyn Transport>,
     incoming: Incoming,
 }
 
-/// The right to start one spare process. Dropping it gives it back.
+/// The right to start one spare process. Drop it when the start is over.
 pub(crate) struct SpareStart<'a>(&'a Spares);
 
 // === impl Spares ===
 
 impl Spares {
-    /// No process yet, and `wanted` of them later.
+    /// Creates the set without processes.
     pub(crate) const fn new(wanted: usize) -> Self {
         let state = SparesState { ready: VecDeque::new(), starting: 0, needed: None };
         Self { wanted, state: Mutex::new(state) }
     }
 
-    /// True if processes are to be kept ready.
+    /// True if the configuration asks for spare processes.
     pub(crate) const fn are_wanted(&self) -> bool {
         self.wanted > 0
     }
 
-    /// Takes a process that runs this command and has not ended.
+    /// Takes a process that was started for the transport `to` and still runs.
     pub(crate) fn take(&self, to: &TransportSpec) -> Option<(Arc<dyn Transport>, Incoming)> {
         loop {
             let spare = self.state.lock().ready.pop_front()?;
@@ -65,12 +64,12 @@ impl Spares {
         }
     }
 
-    /// Notes that clients need processes.
+    /// Records that clients need processes now.
     pub(crate) fn needed(&self) {
         self.state.lock().needed = Some(Instant::now());
     }
 
-    /// Notes that a client needed a process; returns the right to start another, if one is missing.
+    /// Records that a client needed a process. Returns the right to start another, if one is missing.
     pub(crate) fn claim(&self) -> Option<SpareStart<'_>> {
         self.needed();
         let mut state = self.state.lock();
@@ -80,7 +79,7 @@ impl Spares {
         })
     }
 
-    /// Takes all of them if no client needed one for this time.
+    /// Takes all processes, if no client has needed one for `time`.
     pub(crate) fn unneeded(&self, time: Duration) -> Vec<SpareProcess> {
         let mut state = self.state.lock();
         let is_needed = state.needed.is_some_and(|needed| needed.elapsed() < time);
@@ -91,12 +90,12 @@ impl Spares {
 // === impl SpareProcess ===
 
 impl SpareProcess {
-    /// A process that was just started.
+    /// A process that has just been started.
     pub(crate) fn fresh(to: TransportSpec, (transport, incoming): (Arc<dyn Transport>, Incoming)) -> Self {
         Self { to, transport, incoming }
     }
 
-    /// The process, unless it has ended.
+    /// The process; `None` if it has ended.
     fn living(self) -> Option<(Arc<dyn Transport>, Incoming)> {
         let Self { transport, mut incoming, .. } = self;
         match incoming.next().now_or_never() {
@@ -106,7 +105,7 @@ impl SpareProcess {
         }
     }
 
-    /// Ends it, within seconds.
+    /// Ends the process, within seconds.
     pub(crate) async fn close(self) {
         self.transport.close().await;
     }
@@ -115,7 +114,7 @@ impl SpareProcess {
 // === impl SpareStart ===
 
 impl SpareStart<'_> {
-    /// Keeps the process that was started.
+    /// Adds the started process to the spare ones.
     pub(crate) fn keep(self, process: SpareProcess) {
         self.0.state.lock().ready.push_back(process);
     }

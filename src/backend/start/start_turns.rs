@@ -1,7 +1,8 @@
-//! Turns of process starts: a few processes start at once, those that somebody waits for first. Of these each user's come in
-//! turn, and one user's never hold all turns. Knows nothing of processes.
+//! Turns of process starts. A few processes start at once; starts that a call waits for come first. Among these, users
+//! take turns, and one user never holds all turns.
 //!
-//! A turn is held until the handshake, but no longer than [`MAX_HOLD`]: a start that hangs does not hold up the others.
+//! A turn is held until the handshake, but no longer than [`MAX_HOLD`]: so a start that hangs does not delay the others
+//! for longer.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -25,7 +26,7 @@ use crate::{
     support::Live,
 };
 
-/// The longest that a start holds its turn. Most of a slow start is waiting for a network.
+/// Maximum time that a start holds its turn. Most of a slow start is waiting for the network.
 const MAX_HOLD: Duration = Duration::from_secs(10);
 
 /// Turns of process starts, shared by all backends.
@@ -34,7 +35,8 @@ pub(crate) struct StartTurns {
     queue: Mutex<StartQueue>,
     changed: Notify,
     limits: Live<LimitsConfig>,
-    /// Processes that start at once unless `parallel_starts` is set: at least four, since most of a start is waiting.
+    /// Number of processes that start at once if `parallel_starts` is not set: one for each processor, at least four,
+    /// since most of a start is waiting.
     unset: usize,
 }
 
@@ -43,29 +45,27 @@ pub(crate) struct StartTurns {
 struct StartQueue {
     last: u64,
     held: BTreeMap<u64, HeldTurn>,
-    /// In order of arrival.
+    /// By number, that is, in order of arrival.
     waiting: BTreeMap<u64, WaitingStart>,
-    /// The number of the last turn that each user and the gateway got, since starts began to wait.
+    /// Number of the last turn of each user and of the gateway (`None`). Cleared when no start waits.
     served: HashMap<Option<UserId>, u64>,
     last_served: u64,
 }
 
-/// A turn that is held.
 #[derive(Debug)]
 struct HeldTurn {
     user: Option<UserId>,
-    /// The time at which it ends by itself.
+    /// The time when it ends by itself.
     ends: Instant,
 }
 
-/// A start that waits for its turn.
 #[derive(Debug)]
 struct WaitingStart {
     user: Option<UserId>,
     demand: Demand,
 }
 
-/// The demand for a start: set once somebody waits for the server. Clones share the state.
+/// True while a call waits for the server. Clones share the state.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Demand(Arc<AtomicBool>);
 
@@ -79,17 +79,16 @@ pub(crate) struct StartTurn {
 // === impl Demand ===
 
 impl Demand {
-    /// The demand of a start that somebody waits for.
+    /// Demand of a start that a call waits for from the beginning.
     pub(crate) fn present() -> Self {
         Self(Arc::new(AtomicBool::new(true)))
     }
 
-    /// True if somebody waits.
     fn is_present(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Nobody waits any more: the server has started.
+    /// Clears the demand: the server has started.
     pub(crate) fn met(&self) {
         self.0.store(false, Ordering::Release);
     }
@@ -98,20 +97,20 @@ impl Demand {
 // === impl StartTurns ===
 
 impl StartTurns {
-    /// Creates turns for as many starts at once as `parallel_starts` says.
+    /// Creates the turns: `parallel_starts` at once, or as many as the number of processors suggests.
     pub(crate) fn new(limits: Live<LimitsConfig>) -> Arc<Self> {
         let unset = thread::available_parallelism().map_or(1, NonZero::get).max(4);
         Arc::new(Self { queue: Mutex::default(), changed: Notify::new(), limits, unset })
     }
 
-    /// Marks a start as one that somebody waits for.
+    /// Records that a call waits for a start, which moves it ahead.
     pub(crate) fn demand(&self, demand: &Demand) {
         if !demand.0.swap(true, Ordering::AcqRel) {
             self.changed.notify_waiters();
         }
     }
 
-    /// Waits for a turn for a start of this user, or of the gateway: those with a demand come first, each user's in turn.
+    /// Waits for a turn for a start of this user, or of the gateway (`None`).
     pub(crate) async fn take(self: &Arc<Self>, user: Option<UserId>, demand: Demand) -> StartTurn {
         let number = {
             let mut queue = self.queue.lock();
@@ -120,16 +119,16 @@ impl StartTurns {
             queue.waiting.insert(number, WaitingStart { user, demand });
             number
         };
-        // dropped early, it leaves the queue
+        // if this is dropped during the wait, the start leaves the queue
         let turn = StartTurn { turns: Arc::clone(self), number };
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // no change is missed after this point
+            // from here on, no change is missed
             changed.as_mut().enable();
             let entered = self.queue.lock().enter(number, self.limits.get().parallel_starts.unwrap_or(self.unset));
             let Some(free_at) = entered else {
-                // there may be room for the next one
+                // the next start may also find room
                 self.changed.notify_waiters();
                 return turn;
             };
@@ -144,7 +143,7 @@ impl StartTurns {
 // === impl StartQueue ===
 
 impl StartQueue {
-    /// Takes the turn of the start `number`; returns the time of the next check if it has to wait.
+    /// Takes the turn of the start `number`. If it has to wait, returns when to check again.
     fn enter(&mut self, number: u64, max: usize) -> Option<Instant> {
         let now = Instant::now();
         self.held.retain(|_, held| held.ends > now);
@@ -159,14 +158,14 @@ impl StartQueue {
         Some(self.held.values().map(|held| held.ends).min().unwrap_or(now + MAX_HOLD))
     }
 
-    /// The start whose turn is next: of those that somebody waits for, that of the user who has the fewest turns, and of these of
-    /// the one who got one least recently. The gateway counts as a user, and may have all turns.
+    /// The start whose turn is next. Starts that a call waits for come first, then those of the user with the fewest
+    /// turns, then of the user whose last turn is longest ago. The gateway counts as a user, but may hold all turns.
     fn next(&self, max: usize) -> Option<u64> {
         let mut turns: HashMap<&Option<UserId>, usize> = HashMap::new();
         for held in self.held.values() {
             *turns.entry(&held.user).or_default() += 1;
         }
-        // others find a turn
+        // one user leaves at least one turn to others
         let most = (max - max.div_ceil(8)).max(1);
         let order = |(number, start): (&u64, &WaitingStart)| {
             let held = turns.get(&start.user).copied().unwrap_or_default();
@@ -176,7 +175,7 @@ impl StartQueue {
         self.waiting.iter().filter_map(order).min().map(|(.., number)| number)
     }
 
-    /// Removes a start that has ended, or is given up.
+    /// Removes a start that is over or was given up.
     fn leave(&mut self, number: u64) {
         self.waiting.remove(&number);
         self.held.remove(&number);
@@ -228,7 +227,7 @@ mod tests {
         third.await;
     }
 
-    /// Takes out the starts whose turn it is, in one look at each.
+    /// Takes the starts whose turn it is, polling each once.
     fn given(starts: &mut Vec<Pin<Box<impl Future<Output = StartTurn>>>>) -> Vec<StartTurn> {
         let mut given = Vec::new();
         starts.retain_mut(|start| match start.as_mut().now_or_never() {
@@ -253,7 +252,7 @@ mod tests {
         let mut hers = vec![take(&ann), take(&ann)];
         assert!(given(&mut hers).is_empty());
         drop(held);
-        // they have none now, so theirs is the first of three
+        // that user holds no turn now, so gets the first of three
         let mut held = given(&mut theirs);
         assert_eq!(held.len(), 1);
         let second = given(&mut hers);
@@ -272,7 +271,7 @@ mod tests {
         advance(MAX_HOLD / 2).await;
         let next = next.await;
         let mut last = Box::pin(turns.take(None, Demand::default()));
-        // its turn ended by itself
+        // its turn has ended by itself
         drop(hanging);
         assert!(last.as_mut().now_or_never().is_none());
         drop(next);

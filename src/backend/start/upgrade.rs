@@ -1,5 +1,5 @@
-//! Transport upgrade (`translation` 6.8): a server on a channel without authorization names the endpoint at which it wants to
-//! be reached instead. Knows nothing of connections.
+//! Transport upgrade (`translation` 6.8): a server on a channel without authorization names an endpoint for clients to
+//! use instead.
 
 use std::net::IpAddr;
 
@@ -11,41 +11,41 @@ use crate::{
     model::{HttpSpec, TransportSpec},
 };
 
-/// Maximum number of characters of an offer that people are shown.
+/// Maximum number of characters of each part of an offer in messages for people.
 const SHOWN: usize = 200;
 
-/// The member `upgrade` of a result or of the data of an error.
+/// The member `upgrade` of a result, or of the data of an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransportOffer {
     endpoint: String,
     transport: String,
-    /// The server that offers.
+    /// Location of the server that makes the offer.
     from: ServerLocation,
 }
 
 // === impl TransportOffer ===
 
 impl TransportOffer {
-    /// The offer in an object of a server at this location, if it has one.
+    /// Reads the offer in an object from a server at this location; `None` if there is none.
     pub(crate) fn of(object: &Object<'_>, from: ServerLocation) -> Option<Self> {
         let offer = Object::parse(object.get("upgrade")?.as_bytes())?;
         let text = |name| offer.string(name).unwrap_or_default();
         Some(Self { endpoint: text("endpoint"), transport: text("transport"), from })
     }
 
-    /// The offer in the data of an error of a server at this location, if it has one.
+    /// Reads the offer in the data of an error from a server at this location; `None` if there is none.
     pub(crate) fn in_error(error: &ErrorObject, from: ServerLocation) -> Option<Self> {
         let object = Object::parse(error.json())?;
         Self::of(&Object::parse(object.get("data")?.as_bytes())?, from)
     }
 
-    /// The transport to follow the offer to, with no credentials: `permitted` are the URLs that the operator permits,
-    /// with everything below their paths. A server on this machine may name a loopback address without permission; one
-    /// elsewhere would reach services that only this machine can reach.
+    /// The transport for the offered endpoint, without credentials. `permitted` are the URLs that the operator permits,
+    /// with everything below their paths. A server on this machine may name a loopback address without permission. A
+    /// server elsewhere may not: it could reach services that only this machine can reach.
     ///
     /// # Errors
     ///
-    /// The reason for which it is not followed, as a part of a sentence after the offer.
+    /// Why the gateway does not follow, as the end of a sentence.
     pub(crate) fn accept(&self, current: &TransportSpec, permitted: &[Url]) -> Result<TransportSpec, &'static str> {
         if !matches!(current, TransportSpec::Stdio(_) | TransportSpec::Socket(_)) {
             return Err("and only a program or a socket may offer another transport");
@@ -83,7 +83,7 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// True if `url` is `permitted`, or below its path.
+/// True if `url` is `permitted` or below its path.
 fn is_below(url: &Url, permitted: &Url) -> bool {
     let path = permitted.path().trim_end_matches('/');
     let rest = url.path().strip_prefix(path);

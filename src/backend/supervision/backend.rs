@@ -1,5 +1,5 @@
-//! One configured backend: a server for everybody, one for each user, or the built-in one. Its life is here, and nowhere else:
-//! status, start, the end of clients, its own end.
+//! One configured backend: a server for all users, one for each user, or the built-in one. Its whole lifecycle is here:
+//! status, start, restart, clients that leave, end.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,20 +25,19 @@ use crate::{
     },
 };
 
-/// One configured backend.
 pub(crate) enum Backend {
-    /// A server for everybody.
+    /// One server for all users.
     Shared(Arc<ExternalBackend>),
-    /// A server for each user.
+    /// One server for each user.
     PerUser(Arc<UserServers>),
-    /// The built-in server.
+    /// The demonstration server in this process.
     BuiltIn(Arc<Demo>),
 }
 
 // === impl Backend ===
 
 impl Backend {
-    /// Starts the backend without waiting for it, with tasks of its own.
+    /// Starts the backend in a task group of its own, and returns at once.
     pub(crate) fn start(spec: &BackendSpec, context: BackendContext) -> Self {
         if spec.is_built_in() {
             return Self::BuiltIn(Arc::new(Demo::new(context.clock)));
@@ -49,7 +48,7 @@ impl Backend {
         Self::Shared(supervision::start(with_own_token(spec, &context), context))
     }
 
-    /// The backend as a server.
+    /// The backend as the gateway calls it.
     pub(crate) fn server(&self) -> Arc<dyn Server> {
         match self {
             Self::Shared(one) => Arc::new(BackendServer(Arc::clone(one))),
@@ -58,7 +57,7 @@ impl Backend {
         }
     }
 
-    /// The way in which it tells clients; `None` if each has to listen at it.
+    /// How the backend notifies clients that follow all servers; `None` if each client needs a listen at the backend.
     pub(crate) fn announcer(&self) -> Option<Arc<dyn Announcer>> {
         match self {
             Self::Shared(one) => Some(Arc::<ExternalBackend>::clone(one)),
@@ -67,7 +66,7 @@ impl Backend {
         }
     }
 
-    /// Its status, with this configuration. The catalog fills in the counts.
+    /// The status. `spec` is the configuration in use; the catalog adds the counts of lists.
     pub(crate) fn status(&self, spec: &BackendSpec) -> BackendStatus {
         match self {
             Self::Shared(one) => one.reported(),
@@ -81,49 +80,49 @@ impl Backend {
         }
     }
 
-    /// True if its server can be called, or one of those of its users; `None` if it runs at another replica.
+    /// True if the server can be called, or any of the users' servers; `None` if it runs at another replica.
     pub(crate) fn is_up(&self) -> Option<bool> {
         match self {
             Self::Shared(one) => one.health.is_up(),
             Self::PerUser(users) => {
                 let running = users.running();
-                // they start when they are called
+                // with none running, a call starts one
                 Some(running.is_empty() || running.iter().any(|one| one.health.is_up() != Some(false)))
             }
             Self::BuiltIn(_) => Some(true),
         }
     }
 
-    /// The number of calls that run at its servers or wait for them. Those at the built-in one are not counted.
+    /// Number of calls that run or wait. Calls to the built-in server do not count.
     pub(crate) fn running_calls(&self) -> usize {
         self.running().iter().map(|server| server.meters.running()).sum()
     }
 
-    /// Asks its server once whether it speaks the other era too.
+    /// Probes once if the server also speaks the other era.
     pub(crate) async fn ask_for_other_era(&self) {
         if let Self::Shared(one) = self {
             one.ask_for_other_era().await;
         }
     }
 
-    /// Ends its connections and processes, and starts them anew.
+    /// Ends all connections and processes, and starts them anew.
     pub(crate) async fn restart(&self) {
         join_all(self.running().iter().map(|server| server.restart())).await;
     }
 
-    /// True if it runs at another replica.
+    /// True if the server runs at another replica.
     pub(crate) fn is_elsewhere(&self) -> bool {
         matches!(self, Self::Shared(one) if one.trouble() == Some(StartError::Elsewhere))
     }
 
-    /// Waits until its first start has ended, well or not. The servers of users start when they are called.
+    /// Waits until the first start has succeeded or failed. Servers of users start later, with a call.
     pub(crate) async fn settled(&self) {
         if let Self::Shared(one) = self {
             one.health.first_start().await;
         }
     }
 
-    /// Drops the state of a client session, or of a request without one, that is gone.
+    /// Drops the state of a client session that has ended, or of a client without a session that has left.
     pub(crate) fn ended(&self, requester: &Requester) {
         if let Self::BuiltIn(demo) = self {
             demo.forget(requester);
@@ -133,7 +132,7 @@ impl Backend {
         }
     }
 
-    /// Ends what runs for a user who is gone, and for nobody else.
+    /// Ends the connections and servers of a user who has left, except shared ones.
     pub(crate) fn user_gone(&self, user: &UserId) {
         match self {
             Self::PerUser(users) => users.end_user(user),
@@ -142,7 +141,7 @@ impl Backend {
         }
     }
 
-    /// Ends all connections and processes, and waits for them: a few seconds at most.
+    /// Ends all connections and processes, and waits for a few seconds at most.
     pub(crate) async fn end(&self) {
         if let Self::PerUser(users) = self {
             users.close().await;
@@ -150,15 +149,15 @@ impl Backend {
         join_all(self.running().iter().map(|server| server.context.tasks.finish())).await;
     }
 
-    /// The same once no call runs at it, after `grace` at the latest, or when all backends end. Nobody may call it any
-    /// more.
+    /// Ends everything once no call runs, after `grace` at the latest, or when all backends end. New calls must no
+    /// longer reach it.
     pub(crate) async fn retire(&self, grace: Duration) {
         let running = self.running();
         join_all(running.iter().map(|server| server.finish_unused(grace))).await;
         self.end().await;
     }
 
-    /// The servers outside the gateway that run for it.
+    /// Running servers outside the gateway.
     fn running(&self) -> Vec<Arc<ExternalBackend>> {
         match self {
             Self::Shared(one) => vec![Arc::clone(one)],
@@ -168,12 +167,12 @@ impl Backend {
     }
 }
 
-/// The status of a backend that needs no start.
+/// The status of a backend that is always ready.
 fn ready(spec: &BackendSpec) -> BackendStatus {
     BackendStatus::new(spec.id.to_string(), spec.transport.name(), BackendState::Ready)
 }
 
-/// The server with the gateway's own token, if it has client credentials there.
+/// Adds the gateway's own token to the transport, if it has client credentials for this server.
 fn with_own_token(spec: &BackendSpec, context: &BackendContext) -> BackendSpec {
     match context.access.of_gateway(spec) {
         Some(bearer) => BackendSpec { transport: spec.transport.clone().with_bearer(bearer), ..spec.clone() },

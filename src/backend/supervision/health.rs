@@ -19,16 +19,16 @@ use crate::{
     support::{Clock, Timestamp},
 };
 
-/// The warning of a server that prints more than messages.
+/// Warning about a server that prints other text than messages.
 const STRAY_OUTPUT: &str = "it prints text on its standard output, where only messages belong: the text is passed over";
 
-/// Time after a failed start in which calls get its error, and no other start is made for them.
+/// Time after a failed start in which calls fail at once, instead of starting the server again.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Health of one backend, with change notification.
+/// Health of one backend; changes can be awaited.
 pub(crate) struct Health {
     condition: watch::Sender<Condition>,
-    /// Notified when a call waits for a start before it is due.
+    /// Wakes the pause before a start, when a call waits for it.
     wanted: Notify,
     clock: Arc<dyn Clock>,
 }
@@ -40,19 +40,19 @@ struct Condition {
     notices: Vec<String>,
     server: Option<String>,
     restarts: u64,
-    /// The time since which it has not been ready, if that was not at its start.
+    /// Since when the server has not been ready; `None` while it is ready or in its first start.
     failing_since: Option<Timestamp>,
 }
 
-/// The part of a base connection's life.
+/// Phase in the life of a base connection.
 #[derive(Debug, Clone)]
 enum Phase {
-    /// The first start, since this time.
+    /// The first start is running, since this time.
     Starting(Instant),
-    /// It runs at another replica.
+    /// The server runs at another replica.
     Elsewhere,
     Ready,
-    /// The connection was lost, for this reason, and is opened again.
+    /// The connection was lost for this reason, and a new one is being opened.
     Lost {
         reason: String,
         output: Vec<OutputLine>,
@@ -61,7 +61,7 @@ enum Phase {
     Failed(FailedStart),
 }
 
-/// A start that failed, until one succeeds.
+/// The last failed start, until one succeeds.
 #[derive(Debug, Clone)]
 struct FailedStart {
     error: StartError,
@@ -74,7 +74,7 @@ struct FailedStart {
 // === impl Health ===
 
 impl Health {
-    /// A backend before its first start.
+    /// Health of a backend before its first start.
     pub(crate) fn starting(clock: &Arc<dyn Clock>) -> Self {
         let condition = watch::Sender::new(Condition {
             phase: Phase::Starting(Instant::now()),
@@ -87,17 +87,17 @@ impl Health {
         Self { condition, wanted: Notify::new(), clock: Arc::clone(clock) }
     }
 
-    /// Marks the backend as one that runs at another replica.
+    /// Records that the server runs at another replica.
     pub(crate) fn elsewhere(&self) {
         self.condition.send_modify(|condition| condition.phase = Phase::Elsewhere);
     }
 
-    /// Marks it as one that starts here, as if for the first time.
+    /// Records that the server starts here now, as if for the first time.
     pub(crate) fn starts_here(&self) {
         self.condition.send_modify(|condition| condition.phase = Phase::Starting(Instant::now()));
     }
 
-    /// Marks the backend as ready.
+    /// Records that the server is ready.
     pub(crate) fn ready(&self, ServerSummary { revision, notices, server }: ServerSummary) {
         self.condition.send_modify(|condition| {
             condition.phase = Phase::Ready;
@@ -108,7 +108,7 @@ impl Health {
         });
     }
 
-    /// Marks the connection as lost; it is opened again at once.
+    /// Records that the connection was lost; a new one is opened at once.
     pub(crate) fn lost(&self, reason: String, output: Vec<OutputLine>) {
         let now = self.clock.now();
         self.condition.send_modify(|condition| {
@@ -118,7 +118,7 @@ impl Health {
         });
     }
 
-    /// Marks the backend as failed, to be started again in `retry_in`.
+    /// Records a failed start; the next one is due in `retry_in`.
     pub(crate) fn failed(&self, failure: Failure, advice: Option<String>, retry_in: Duration) {
         let Failure { error, output } = failure;
         let at = Instant::now();
@@ -130,7 +130,7 @@ impl Health {
         });
     }
 
-    /// Marks the next try as one that runs now, if the last one failed.
+    /// Records that the next start is running, if the last one failed.
     pub(crate) fn tries_again(&self) {
         self.condition.send_modify(|condition| {
             if let Phase::Failed(failed) = &mut condition.phase {
@@ -139,17 +139,17 @@ impl Health {
         });
     }
 
-    /// Waits until a start is due that would be made in `retry_in`, or until a call waits for it.
+    /// Waits for `retry_in`, or until a call needs the server.
     pub(crate) async fn pause(&self, retry_in: Duration) {
         let _ = timeout(retry_in, self.wanted.notified()).await;
     }
 
-    /// True if a call may help a failed server: its last start is not too fresh, and may go better now.
+    /// True if a call should try a failed server again: the failure is at least [`FRESH`] old and may be temporary.
     pub(crate) fn is_worth_a_try(&self) -> bool {
         self.condition.borrow().phase.is_worth_a_try()
     }
 
-    /// Has a failed server started now, and waits for the end of that start.
+    /// Starts a failed server now, and waits until that start has succeeded or failed.
     pub(crate) async fn try_now(&self) {
         let mut changes = self.condition.subscribe();
         let seen = {
@@ -164,18 +164,18 @@ impl Health {
         let _ = changes.wait_for(over).await;
     }
 
-    /// Waits until the first start has ended, well or not.
+    /// Waits until the first start has succeeded or failed.
     pub(crate) async fn first_start(&self) {
         let mut changes = self.condition.subscribe();
         let _ = changes.wait_for(|condition| !matches!(condition.phase, Phase::Starting(_))).await;
     }
 
-    /// The number of starts that were asked for after the first.
+    /// Number of starts after the first.
     pub(crate) fn starts(&self) -> u64 {
         self.condition.borrow().restarts
     }
 
-    /// Waits until a start after so many has ended, well or not.
+    /// Waits until a start after the number `starts` has succeeded or failed.
     pub(crate) async fn start_after(&self, starts: u64) {
         let is_over = |condition: &Condition| {
             condition.restarts != starts && !matches!(condition.phase, Phase::Starting(_) | Phase::Lost { .. })
@@ -183,12 +183,12 @@ impl Health {
         let _ = self.condition.subscribe().wait_for(is_over).await;
     }
 
-    /// True if it has failed before.
+    /// True if a start has failed or a connection was lost before.
     pub(crate) fn has_failed(&self) -> bool {
         self.condition.borrow().restarts > 0
     }
 
-    /// True if it is ready; `None` if it runs at another replica.
+    /// True if the server is ready; `None` if it runs at another replica.
     pub(crate) fn is_up(&self) -> Option<bool> {
         match self.condition.borrow().phase {
             Phase::Ready => Some(true),
@@ -197,7 +197,7 @@ impl Health {
         }
     }
 
-    /// The reason why it cannot be used now, and the time of the next try; `None` if a call may try.
+    /// Why the server cannot be used now, with the time until the next start; `None` if a call may try.
     pub(crate) fn trouble(&self) -> Option<StartError> {
         match &self.condition.borrow().phase {
             Phase::Starting(_) | Phase::Ready | Phase::Lost { .. } => None,
@@ -209,7 +209,7 @@ impl Health {
         }
     }
 
-    /// The status of the backend. The catalog fills in the counts.
+    /// The status of the backend. The catalog adds the counts of lists.
     pub(crate) fn report(
         &self,
         (id, transport): (&BackendId, &'static str),
@@ -243,7 +243,7 @@ impl Phase {
         matches!(self, Self::Failed(failed) if failed.at.elapsed() >= FRESH && !failed.error.is_lasting())
     }
 
-    /// The state for people, the lines and the advice that belong to it; `printed` is what the running start printed.
+    /// State, output and advice for the status; `printed` is the output of the running start.
     fn shown(self, printed: &OutputTail) -> (BackendState, Vec<OutputLine>, Option<String>) {
         match self {
             Self::Starting(began) => {
@@ -254,7 +254,7 @@ impl Phase {
             Self::Lost { reason, output } => (BackendState::Restarting { reason }, output, None),
             Self::Failed(FailedStart { error, next_try, output, advice, .. }) => {
                 let left = next_try.saturating_duration_since(Instant::now());
-                // a part of a second is one
+                // a fraction of a second counts as a whole one
                 let retry_in = left.as_secs() + u64::from(left.subsec_nanos() > 0);
                 (BackendState::Failed { reason: error.to_string(), retry_in: Some(retry_in) }, output, advice)
             }
@@ -262,7 +262,7 @@ impl Phase {
     }
 }
 
-/// Features that a version lacks, for display.
+/// Names of the features that a version lacks, for the status.
 pub(crate) fn lacks(revision: Revision) -> Vec<String> {
     revision.lacks().into_iter().map(str::to_owned).collect()
 }

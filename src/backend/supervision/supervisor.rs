@@ -1,4 +1,4 @@
-//! All backends: started independently of each other, processes a few at a time, and stopped together.
+//! All backends. They start independently of each other, a few processes at a time, and stop together.
 
 use std::{
     collections::BTreeMap,
@@ -32,51 +32,51 @@ use crate::{
     support::{Clock, Digest, Fence, Latch, Live, MemoryBudget},
 };
 
-/// Dependencies of the backends.
+/// Dependencies of all backends.
 pub struct BackendDeps {
-    /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
-    /// Signer of who calls, for servers that are told by a JWT; `None` in a process without signing keys.
+    /// Signs assertions about the calling user, for servers that receive a JWT; `None` in a process without signing
+    /// keys.
     pub signer: Option<IdentitySigner>,
-    /// Detected eras from the store; those of other servers are ignored.
+    /// Detected eras from the store; eras of servers that are not configured are ignored.
     pub eras: Vec<KnownEra>,
     /// The gateway's environment; child processes get an allow list of it.
     pub environment: BTreeMap<String, String>,
-    /// The launcher of programs, which end with this process then ([`crate::support::launcher`]).
+    /// The launcher, which ends its program when this process ends ([`crate::support::launcher`]).
     pub launcher: Option<PathBuf>,
-    /// The memory budget of the process.
+    /// Memory budget of the process.
     pub budget: MemoryBudget,
-    /// The configured limits.
     pub limits: Live<LimitsConfig>,
-    /// Access to servers that ask for something first.
+    /// Access to servers that require a login or secrets first.
     pub access: ServerAccess,
-    /// The observer of lost sessions and of detected eras.
+    /// Notified of lost client sessions and of detected eras.
     pub observer: Observer,
-    /// Passed by everything that is sent to servers.
+    /// Everything sent to servers waits here until this replica may send.
     pub fence: Fence,
-    /// The only client, of a gateway that has no other: the base connections are its own, and are opened once it is known.
+    /// The only client of a gateway over stdio: the base connections are its sessions, and are opened once it is known.
+    /// `None` if there may be several clients.
     pub sole_client: Option<SoleClient>,
-    /// Open when this replica is the home of the servers that have one ([`ServerHome::One`]).
+    /// Open while this replica is the home of servers that run on one replica only ([`ServerHome::One`]).
     ///
     /// [`ServerHome::One`]: crate::model::ServerHome::One
     pub home: Latch,
-    /// Cancelled when the gateway stops: then every connection and process ends.
+    /// Cancelled when the gateway stops, which ends every connection and process.
     pub shutdown: CancellationToken,
 }
 
 /// All backends. Dropping it stops them.
 pub struct Supervisor {
-    /// In configured order.
+    /// In the order of the configuration.
     members: ArcSwap<Vec<Arc<StartedBackend>>>,
-    /// One replacement at a time.
+    /// Held during a replacement, so that there is one at a time.
     replacing: Mutex<()>,
-    /// Number of servers started so far.
+    /// Number of backends started so far.
     started: AtomicU64,
     context: BackendContext,
     _end: DropGuard,
 }
 
-/// A backend, and the configuration that it was started with.
+/// A backend and the configuration that it was started with.
 struct StartedBackend {
     spec: BackendSpec,
     generation: u64,
@@ -86,48 +86,44 @@ struct StartedBackend {
     kept: KeptOutput,
 }
 
-/// A backend as a server.
 pub struct SupervisedServer {
-    /// Its name.
     pub id: BackendId,
-    /// Number of the start that made this server: another server of the same name has another one.
+    /// Number of the start that made this server: a later server of the same name has a different one.
     pub generation: u64,
-    /// The server itself.
     pub server: Arc<dyn Server>,
-    /// The way in which it tells clients; `None` if each has to listen at it.
+    /// How it notifies clients that follow all servers; `None` if each client needs a listen at it.
     pub announcer: Option<Arc<dyn Announcer>>,
 }
 
-/// A backend at this moment, for the metrics.
+/// State of a backend for the metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendVitals {
-    /// Its name.
     pub id: BackendId,
     /// True if it can be called; `None` if it runs at another replica.
     pub is_up: Option<bool>,
-    /// Calls that run at it or wait for it.
+    /// Number of calls that run at it or wait for it.
     pub running_calls: usize,
 }
 
 /// The difference between two sets of backends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BackendChanges {
-    /// The backends that were not there.
+    /// New backends.
     pub added: Vec<BackendId>,
-    /// Those that are gone.
+    /// Backends that are no longer configured.
     pub removed: Vec<BackendId>,
-    /// Those that were started anew, since their configuration is another.
+    /// Backends that were started anew, because their configuration changed.
     pub replaced: Vec<BackendId>,
 }
 
-/// The reason why a backend cannot be started anew.
+/// Why a backend cannot be restarted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartRefusal {
     /// It is the built-in server, which has no process and no connection.
     BuiltIn,
     /// It runs at another replica.
     Elsewhere,
-    /// There is no such backend.
+    /// No backend has this name.
     Unknown,
 }
 
@@ -135,8 +131,11 @@ pub enum RestartRefusal {
 
 impl Supervisor {
     /// Starts all backends concurrently, processes in turns, without waiting for any. Must be called on a tokio
-    /// runtime. Fails only if no HTTP client can be created: certificates are missing, or a proxy variable of the
-    /// environment is no URL.
+    /// runtime.
+    ///
+    /// # Errors
+    ///
+    /// If no HTTP client can be created: certificates are missing, or a proxy variable of the environment is not a URL.
     pub fn start(specs: Vec<BackendSpec>, deps: BackendDeps) -> Result<Self, ClientError> {
         let end = deps.shutdown.child_token();
         let context = BackendContext {
@@ -146,7 +145,7 @@ impl Supervisor {
             client: transport::http::Client::new(&deps.environment)?,
             environment: Arc::new(deps.environment),
             spawner: Spawner::new(deps.launcher.as_deref()),
-            // each backend has its own
+            // each backend gets its own below
             kept: KeptOutput::new(deps.budget.process(), &deps.clock),
             tasks: TaskGroup::new(end.clone()),
             clock: deps.clock,
@@ -173,9 +172,9 @@ impl Supervisor {
         })
     }
 
-    /// Replaces the backends. One whose configuration asks nothing else of its server stays as it is; another is
-    /// started beside the one that it replaces. The caller directs new calls to [`Supervisor::servers`]; the servers that
-    /// are gone end by [`RetiredBackends::end`]. Must be called on a tokio runtime.
+    /// Replaces the backends. A backend stays as it is if its server would run the same way. If not, a new one starts
+    /// alongside the one that it replaces. The caller directs new calls to [`Supervisor::servers`], and ends the old
+    /// ones with [`RetiredBackends::end`]. Must be called on a tokio runtime.
     pub fn replace(&self, specs: &[BackendSpec]) -> (BackendChanges, RetiredBackends) {
         let _replacing = self.replacing.lock();
         let old = self.members.load_full();
@@ -212,19 +211,19 @@ impl Supervisor {
         self.members.load().iter().map(|member| member.server()).collect()
     }
 
-    /// The digest of a backend's server; `None` without such a backend, or if it has none.
+    /// Digest that identifies a backend's server; `None` if there is no such backend, or it has no server.
     pub fn server_of(&self, id: &BackendId) -> Option<Digest> {
         self.member(id)?.spec.transport.server()
     }
 
-    /// Prepares for somebody who looks at the status: servers that took the handshake are asked, once, whether they speak the other
-    /// era too. Takes a few seconds at most.
+    /// Probes once if servers that completed the handshake also speak the other era, for the status. Takes a few
+    /// seconds at most.
     pub async fn ask_for_other_eras(&self) {
         join_all(self.members.load_full().iter().map(|member| member.backend.ask_for_other_era())).await;
     }
 
-    /// The programs that run for each backend that starts any, by the number of their first process. Those in a container are not
-    /// among them.
+    /// Running programs of each backend that starts any, by the process id of the first process. Containers are left
+    /// out.
     pub fn programs(&self) -> Vec<(BackendId, Vec<u32>)> {
         let members = self.members.load();
         let with_programs =
@@ -232,11 +231,11 @@ impl Supervisor {
         with_programs.map(|member| (member.spec.id.clone(), member.programs.pids())).collect()
     }
 
-    /// Says whether a backend can be started anew.
+    /// Checks if a backend can be restarted.
     ///
     /// # Errors
     ///
-    /// The reason why it cannot.
+    /// Why it cannot.
     pub fn may_restart(&self, id: &BackendId) -> Result<(), RestartRefusal> {
         match &self.member(id).ok_or(RestartRefusal::Unknown)?.backend {
             Backend::BuiltIn(_) => Err(RestartRefusal::BuiltIn),
@@ -245,15 +244,16 @@ impl Supervisor {
         }
     }
 
-    /// Ends the connections and processes of a backend, and starts it anew. Waits for that start, so long at most.
+    /// Ends the connections and processes of a backend, and starts it anew. Waits for that start, for at most
+    /// `patience`.
     pub async fn restart(&self, id: &BackendId, patience: Duration) {
         if let Some(member) = self.member(id) {
             let _ = timeout(patience, member.backend.restart()).await;
         }
     }
 
-    /// The lines after this number that the programs of a backend printed; without one, waits for the next, so long at most. `None`
-    /// without such a backend.
+    /// Lines after the number `after` that the programs of a backend printed. If there are none, waits for the next,
+    /// for at most `patience`. `None` if there is no such backend.
     pub async fn output(&self, id: &BackendId, after: u64, patience: Duration) -> Option<Vec<KeptLine>> {
         let kept = self.member(id)?.kept.clone();
         Some(kept.after(after, patience).await)
@@ -263,7 +263,7 @@ impl Supervisor {
         self.members.load().iter().find(|member| member.spec.id == *id).cloned()
     }
 
-    /// The status of all backends, in configured order. The catalog fills in the counts.
+    /// Status of all backends, in configured order. The catalog adds the counts of lists.
     pub fn status(&self) -> Vec<BackendStatus> {
         let BackendContext { environment, spawner, .. } = &self.context;
         let status = |member: &Arc<StartedBackend>| BackendStatus {
@@ -273,7 +273,7 @@ impl Supervisor {
         self.members.load().iter().map(status).collect()
     }
 
-    /// All backends at this moment, in configured order.
+    /// State of all backends for the metrics, in configured order.
     pub fn vitals(&self) -> Vec<BackendVitals> {
         let vitals = |member: &Arc<StartedBackend>| BackendVitals {
             id: member.spec.id.clone(),
@@ -283,21 +283,21 @@ impl Supervisor {
         self.members.load().iter().map(vitals).collect()
     }
 
-    /// Waits at most `patience` until the first start of every backend has ended, well or not. Returns true if all
+    /// Waits for at most `patience` until the first start of every backend has succeeded or failed. Returns true if all
     /// have.
     pub async fn ready(&self, patience: Duration) -> bool {
         let members = self.members.load_full();
         timeout(patience, join_all(members.iter().map(|member| member.backend.settled()))).await.is_ok()
     }
 
-    /// Drops the state of a client session, or of a request without one, that is gone.
+    /// Drops the state of a client session that has ended, or of a client without a session that has left.
     pub fn ended(&self, requester: &Requester) {
         for member in self.members.load().iter() {
             member.backend.ended(requester);
         }
     }
 
-    /// Ends what runs for a user who is gone, and for nobody else.
+    /// Ends what runs only for a user who has left.
     pub fn user_gone(&self, user: &UserId) {
         for member in self.members.load().iter() {
             member.backend.user_gone(user);
@@ -305,12 +305,12 @@ impl Supervisor {
         }
     }
 
-    /// Detected eras of the servers whose era is not configured.
+    /// Detected eras, for the store.
     pub fn eras(&self) -> Vec<KnownEra> {
         self.context.memory.all()
     }
 
-    /// Ends all connections and processes, and waits for them: a few seconds at most.
+    /// Ends all connections and processes, and waits for a few seconds at most.
     pub async fn shutdown(&self) {
         self.context.tasks.finish().await;
         join_all(self.members.load_full().iter().map(|member| member.backend.end())).await;
@@ -336,7 +336,7 @@ impl StartedBackend {
     }
 }
 
-/// Backends that no new call may reach.
+/// Backends that receive no new calls.
 pub struct RetiredBackends {
     members: Vec<Arc<StartedBackend>>,
     tasks: TaskGroup,
@@ -346,7 +346,7 @@ pub struct RetiredBackends {
 // === impl RetiredBackends ===
 
 impl RetiredBackends {
-    /// Ends each once no call runs at it, after the time for running calls at the latest. Does not wait for that.
+    /// Ends each backend in the background: once no call runs, or after the configured `shutdown` time at the latest.
     pub fn end(self) {
         for member in self.members {
             let grace = self.grace;

@@ -1,4 +1,4 @@
-//! Dependencies of connections that are not over Streamable HTTP alone.
+//! Dependencies of a new connection, over any transport.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,22 @@ use crate::{
     support::{Account, Fence},
 };
 
-/// Dependencies of connections.
 pub(crate) struct Connector<'a> {
     /// The backend, for logs.
     pub(crate) backend: &'a BackendId,
-    /// Its configuration. The transport that is connected may be another one.
+    /// Configuration of the backend. The connection may use another transport than this says.
     pub(crate) spec: &'a BackendSpec,
-    /// The gateway's environment, of which children see a part.
+    /// The gateway's environment; child processes get part of it.
     pub(crate) environment: &'a BTreeMap<String, String>,
-    /// Starts processes.
     pub(crate) spawner: &'a Spawner,
-    /// The client for HTTP.
     pub(crate) client: &'a http::Client,
-    /// Owns the background tasks.
     pub(crate) tasks: &'a TaskGroup,
     /// Shared by all connections to this server.
     pub(crate) late: &'a http::LateStreams,
-    /// Keeps what a process prints beside its messages.
+    /// Keeps what a process prints outside of its messages.
     pub(crate) output: &'a OutputTail,
-    /// Passed by everything that is sent.
+    /// Everything sent waits here until this replica may send.
     pub(crate) fence: &'a Fence,
-    /// The account of the server, which pays for what nobody asked it for.
+    /// Account of the server; it pays for messages that belong to no call.
     pub(crate) account: Account,
 }

@@ -1,5 +1,4 @@
-//! A connection of a replica, which sends only while the replica's lease runs: another may act in its place after that.
-//! Knows nothing of the transport itself.
+//! A connection that sends only while the replica's lease is valid: after that, another replica may have taken over.
 
 use std::sync::Arc;
 
@@ -13,13 +12,12 @@ use crate::{
     support::Fence,
 };
 
-/// A transport behind a fence.
 struct FencedTransport {
     inner: Arc<dyn Transport>,
     fence: Fence,
 }
 
-/// The transport behind `fence`; itself if that never closes.
+/// Puts `transport` behind `fence`, unless the fence never closes.
 pub(super) fn fenced(inner: Arc<dyn Transport>, fence: &Fence) -> Arc<dyn Transport> {
     if fence.never_closes() {
         return inner;
@@ -84,7 +82,7 @@ impl Transport for FencedTransport {
         self.inner.unanswered()
     }
 
-    // a connection whose replica has another in its place by now is closed all the same
+    // closed even without a lease, when another replica may have its own connection
     fn close(&self) -> BoxFuture<'static, ()> {
         self.inner.close()
     }
@@ -109,7 +107,7 @@ mod tests {
     use super::*;
     use crate::mcp::{IndexedJson, Method};
 
-    /// A channel that keeps what is sent.
+    /// A channel that keeps messages that were sent.
     #[derive(Default)]
     struct Kept(Mutex<Vec<Message>>);
 

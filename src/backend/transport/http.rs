@@ -35,10 +35,10 @@ use crate::{
     support::{Account, pin_in_box},
 };
 
-/// Maximum time of the last request of a session, its DELETE.
+/// Timeout of the DELETE that ends a session.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A connection to one endpoint: a session of it, or none if the server has none.
+/// A connection to one endpoint; with a session if the server opens one.
 #[derive(Clone)]
 pub(crate) struct HttpTransport(Arc<HttpEndpoint>);
 
@@ -65,7 +65,7 @@ impl Transport for HttpTransport {
     fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>> {
         let endpoint = Arc::clone(&self.0);
         async move {
-            // 2026-07-28 transports: only requests are posted, and closing the response is what cancels one
+            // 2026-07-28, transports: clients post only requests, and cancel one by closing its response
             if endpoint.is_sessionless() {
                 return Ok(());
             }
@@ -101,7 +101,7 @@ impl Transport for HttpTransport {
         let endpoint = Arc::clone(&self.0);
         async move {
             if endpoint.session.get().is_some() {
-                // 405 and any other status will do: the server then expires the session itself
+                // any status will do, such as 405: the server then lets the session expire
                 let content = || (endpoint.headers("*/*"), Bytes::new());
                 let _ = timeout(DELETE_TIMEOUT, endpoint.send(Verb::DELETE, &content)).await;
             }

@@ -1,4 +1,4 @@
-//! The interface of all transports: sent messages, and received ones. Knows nothing of their meaning.
+//! The interface of all transports: sending messages, and receiving them.
 
 use std::{
     future::ready,
@@ -29,7 +29,7 @@ use crate::{
     support::Account,
 };
 
-/// One connection to one server. The default methods are those of a channel, where all answers arrive on one stream.
+/// One connection to one server. The default methods suit a channel, on which all answers arrive in one stream.
 pub(crate) trait Transport: Send + Sync {
     /// Sends a request, at once or when the exchange is polled.
     fn request(&self, request: Message, _: RequestTerms) -> Exchange {
@@ -39,35 +39,35 @@ pub(crate) trait Transport: Send + Sync {
     /// Sends a notification or an answer when the future is polled.
     fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>>;
 
-    /// Waits until a message may be sent at all: a replica without a lease sends none.
+    /// Waits until this replica may send: without a lease it may not.
     fn may_send(&self) -> BoxFuture<'static, ()> {
         ready(()).boxed()
     }
 
-    /// Sets the negotiated revision, whose rules hold for all further messages.
+    /// Sets the negotiated revision. Its rules apply to all later messages.
     fn negotiated(&self, _: Revision) {}
 
-    /// Tells the transport that the server accepted `notifications/initialized`; a stream for messages outside of exchanges
-    /// may be opened.
+    /// Reports that the server accepted `notifications/initialized`: the transport may open a stream for messages
+    /// outside of exchanges.
     fn opened(&self) {}
 
-    /// Waits until the stream for messages outside of exchanges is open or refused, 250 ms at most: some servers lose what
-    /// they send before it is open. `None` if the transport has no such stream.
+    /// Waits until the stream for messages outside of exchanges is open or refused, for at most 250 ms: some servers
+    /// lose messages that they send before it is open. `None` if there is nothing to wait for.
     fn listening(&self) -> Option<BoxFuture<'static, ()>> {
         None
     }
 
-    /// True if `initialize` was refused in a way that a server over HTTP+SSE (2024-11-05) does it.
+    /// True if `initialize` was refused in the way of a server over HTTP+SSE (2024-11-05).
     fn may_be_http_sse(&self) -> bool {
         false
     }
 
-    /// Location of the server, as the connection itself shows it; before it is open, [`ServerLocation::Elsewhere`].
+    /// Location of the server, as seen from the connection; before it is open, [`ServerLocation::Elsewhere`].
     fn location(&self) -> ServerLocation {
         ServerLocation::Elsewhere
     }
 
-    /// The calls on this transport that have no answer yet; counted by the connection that makes them.
+    /// Calls on this transport without an answer; the connection counts them.
     fn unanswered(&self) -> UnansweredCalls {
         UnansweredCalls::default()
     }
@@ -75,29 +75,29 @@ pub(crate) trait Transport: Send + Sync {
     /// Ends the connection, within seconds.
     fn close(&self) -> BoxFuture<'static, ()>;
 
-    /// Keeps a text that was no message, for the status.
+    /// Keeps text that is not a message, for the status.
     fn passed_over(&self, _: &Bytes) {}
 
-    /// The last lines that the server printed beside its messages, oldest first.
+    /// The last lines that the server printed outside of its messages, oldest first.
     fn output(&self) -> Vec<OutputLine> {
         Vec::new()
     }
 
-    /// The number of these lines so far.
+    /// Number of such lines so far.
     fn printed(&self) -> u64 {
         0
     }
 }
 
-/// The surroundings of a request.
+/// The data that a transport needs besides the message of a request.
 pub(crate) struct RequestTerms {
-    /// Parameters that are repeated in headers, over HTTP (2026-07-28).
+    /// Parameters to repeat in headers over HTTP (2026-07-28); `None` if there are none.
     pub(crate) mirror: Option<Arc<Mirror>>,
-    /// The account of the caller, which pays for the request while it waits and for its answer.
+    /// Account of the caller. It pays for the request while it waits, and for its answer.
     pub(crate) account: Account,
 }
 
-/// Location of the server at the other end of a connection.
+/// Where the server at the other end of a connection is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerLocation {
     /// On this machine: a program, a Unix domain socket, or a connection to a loopback address.
@@ -106,38 +106,38 @@ pub(crate) enum ServerLocation {
     Elsewhere,
 }
 
-/// The number of calls that a server has not answered and that nobody cancelled. Those that the end of their connection cuts
-/// off stay in it: a program that works on one gets more time to end.
+/// Number of calls that a server has not answered and that were not cancelled. Calls cut off by the end of the
+/// connection still count: a program that works on one gets more time to end.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UnansweredCalls(Arc<AtomicUsize>);
 
-/// The stream of a request's answer.
+/// Where the answer to a request arrives.
 pub(crate) enum Exchange {
-    /// None: the request was sent, and its answer arrives with the messages of the channel.
+    /// With the messages of the channel; the request has been sent.
     Channel,
-    /// Messages of its own exchange. The stream may stay open after the answer.
+    /// In a stream of its own, which may stay open after the answer.
     Own(BoxStream<'static, Result<Message, TransportError>>),
 }
 
-/// A message from a server outside of exchanges, or the end of the connection.
+/// The messages that arrive outside of exchanges.
 #[derive(Debug)]
 pub(crate) enum ServerInput {
-    /// The text of a message, or of a batch.
+    /// Text of a message or of a batch.
     Text(Bytes),
     /// The connection is lost, for this reason. Nothing follows.
     Lost(String),
 }
 
-/// All messages from a server outside of exchanges.
+/// Everything from a server that arrives outside of exchanges.
 pub(crate) type Incoming = BoxStream<'static, ServerInput>;
 
-/// Failure to send a message or to receive its answer.
+/// Why a message was not sent, or its answer not received.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum TransportError {
-    /// The server's session has ended. The server did not process this message.
+    /// The session at the server has ended. The server did not process this message.
     #[error("{0}")]
     Gone(String),
-    /// No connection to the server. It did not receive this message.
+    /// The server could not be reached. It did not receive this message.
     #[error("{0}")]
     Unreachable(String),
     /// The server rejected the message. The session continues.
@@ -146,35 +146,34 @@ pub(crate) enum TransportError {
     /// The server rejected the credentials.
     #[error("{0}")]
     Denied(String),
-    /// The server rejected the credentials, and only the user can get others.
+    /// The server rejected the credentials, and only the user can get new ones.
     #[error("{0}")]
     LoginRequired(String),
     /// The answer was lost. The server may have processed the message.
     #[error("{0}")]
     Lost(String),
-    /// The server failed with the message in hand, and may have processed a part of it.
+    /// The server failed during the message, and may have processed part of it.
     #[error("{0}")]
     Failed(String),
     /// The server accepts no messages at the moment. It did not process this one, and a retry is possible.
     #[error("{reason}")]
     Unavailable {
-        /// The reason.
         reason: String,
-        /// The time that the server asks for before the next try (`Retry-After`).
+        /// The delay that the server asks for (`Retry-After`).
         retry_after: Option<Duration>,
     },
 }
 
-/// The reason why a call was not sent. It may be repeated on a new connection.
+/// Why a call was not sent. It may be repeated on a new connection.
 #[derive(Debug, Clone)]
 pub(crate) struct NotSent(pub(crate) String);
 
 impl TransportError {
-    /// The error of a call to this backend.
+    /// The error of a call to `backend`.
     ///
     /// # Errors
     ///
-    /// If the server did not receive the call.
+    /// [`NotSent`] if the server did not process the call.
     pub(crate) fn of_call(self, backend: &BackendId) -> Result<ErrorObject, NotSent> {
         let (message, reason, retry) = match self {
             Self::Gone(reason) | Self::Unreachable(reason) => return Err(NotSent(reason)),
@@ -192,7 +191,7 @@ impl TransportError {
     }
 }
 
-/// The error of a call whose connection was lost before its answer came.
+/// The error of a call whose connection was lost before the answer arrived.
 pub(crate) fn lost_call(backend: &BackendId, reason: &str) -> ErrorObject {
     let message = format!("The connection to server `{backend}` was lost: {reason}. The call may have run");
     let lost = Unavailable { backend, reason, retry: Retry::MayHaveRun, supported: &[] };
@@ -212,7 +211,7 @@ impl UnansweredCalls {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// True if there is one.
+    /// True if any call has no answer.
     pub(crate) fn exist(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }
@@ -221,7 +220,7 @@ impl UnansweredCalls {
 // === impl ServerLocation ===
 
 impl From<IpAddr> for ServerLocation {
-    /// The location of a server that was connected to at this address.
+    /// Location of a server at this address.
     fn from(peer: IpAddr) -> Self {
         if peer.to_canonical().is_loopback() { Self::ThisMachine } else { Self::Elsewhere }
     }
@@ -230,17 +229,17 @@ impl From<IpAddr> for ServerLocation {
 // === impl Exchange ===
 
 impl Exchange {
-    /// The exchange of a request on a channel: an error if it cannot be sent, else no message and no end.
+    /// The exchange of a request on a channel: only an error if it cannot be sent. The stream does not end.
     pub(crate) fn after(sent: impl Future<Output = Result<(), TransportError>> + Send + 'static) -> Self {
         let failed = sent.into_stream().filter_map(async |sent| sent.err().map(Err));
         Self::Own(failed.chain(stream::pending()).boxed())
     }
 }
 
-/// An answer that breaks the protocol, so that its request gets no other.
+/// An answer that breaks the protocol; its request gets no other answer.
 #[derive(Debug)]
 pub(crate) struct BrokenAnswer {
-    /// The request.
+    /// Id of the request.
     pub(crate) id: RequestId,
     reason: String,
 }
@@ -248,24 +247,25 @@ pub(crate) struct BrokenAnswer {
 // === impl BrokenAnswer ===
 
 impl BrokenAnswer {
-    /// The request as the number of one of the gateway's.
+    /// The id as one of the gateway's numbers.
     pub(crate) fn number(&self) -> Option<u64> {
         self.id.as_number().or_else(|| self.id.as_returned_number())
     }
 
-    /// The end of the request.
+    /// The error with which the request ends.
     pub(crate) fn error(self) -> TransportError {
         TransportError::Refused(format!("the server broke the protocol, its answer cannot be read: {}", self.reason))
     }
 }
 
-/// Parses one text of this server, as [`well_formed`].
+/// Parses a text from this server; see [`well_formed`].
 pub(crate) fn messages(text: &Bytes, server: &BackendId) -> Vec<Result<Message, BrokenAnswer>> {
     well_formed(Frame::parse(text), text, server)
 }
 
-/// The messages of `text`. Invalid ones are logged and left out, so that they end neither the session nor other calls.
-/// Only an answer that stands by itself can end its own call: programs print their callers' texts among their messages.
+/// Messages in `text`. Invalid ones are logged and left out, so that they end neither the session nor other calls. An
+/// unreadable answer fails its call only if it is not part of a batch: programs print texts of their callers among
+/// their messages.
 pub(crate) fn well_formed(
     read: Result<Frame, Malformed>,
     text: &Bytes,

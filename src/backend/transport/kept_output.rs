@@ -1,5 +1,5 @@
-//! Lines that the programs of one backend printed beside their messages, kept for its operator while they end and start again.
-//! If there are too many, the owner with the most loses the oldest. Knows nothing of processes.
+//! Lines that the programs of one backend printed outside of their messages, kept for the operator across restarts. If
+//! there are too many, the owner with the most loses the oldest.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -18,27 +18,27 @@ use crate::{
     support::{Account, Clock, Timestamp, memory::Charge},
 };
 
-/// Maximum number of lines that are kept for a backend.
+/// Maximum number of lines for one backend.
 const MAX_KEPT: usize = 1_000;
-/// Maximum size of all of them, in bytes.
+/// Maximum size of all lines of one backend, in bytes.
 const MAX_KEPT_BYTES: usize = 256 * 1024;
-/// Bytes for a line beside its text.
+/// Bytes charged for a line in addition to its text.
 const OVERHEAD: usize = 80;
 
-/// The lines of one backend. Clones share them.
+/// Lines of one backend. Clones share them.
 #[derive(Clone)]
 pub(crate) struct KeptOutput(Arc<KeptState>);
 
 struct KeptState {
     lines: Mutex<KeptLines>,
-    /// The number of the last line.
+    /// Number of the last line.
     last: watch::Sender<u64>,
     clock: Arc<dyn Clock>,
 }
 
 struct KeptLines {
     lines: VecDeque<StoredLine>,
-    /// Bytes by owner.
+    /// Bytes by user; `None` for processes that users share.
     held: HashMap<Option<UserId>, usize>,
     charge: Charge,
 }
@@ -53,24 +53,23 @@ struct StoredLine {
 // === impl KeptOutput ===
 
 impl KeptOutput {
-    /// No lines yet.
     pub(crate) fn new(account: Account, clock: &Arc<dyn Clock>) -> Self {
         let lines = KeptLines { lines: VecDeque::new(), held: HashMap::new(), charge: Charge::nothing(account) };
         Self(Arc::new(KeptState { lines: Mutex::new(lines), last: watch::Sender::new(0), clock: Arc::clone(clock) }))
     }
 
-    /// Keeps a line of a user's process, or of one that several share. One for which there is no memory is lost.
+    /// Keeps a line from a process of `owner`, or of several users (`None`). Without memory for it, the line is lost.
     pub(crate) fn push(&self, owner: Option<&UserId>, line: OutputLine) {
         let mut kept = self.0.lines.lock();
         if kept.makes_room(size(&line)) {
             let number = *self.0.last.borrow() + 1;
             kept.add(StoredLine { number, at: self.0.clock.now(), owner: owner.cloned(), line });
-            // under the lock: numbers are in order
+            // under the lock, so that numbers are in order
             self.0.last.send_replace(number);
         }
     }
 
-    /// Forgets the lines of a user who is gone.
+    /// Removes the lines of a user who has left.
     pub(crate) fn forget(&self, user: &UserId) {
         let mut kept = self.0.lines.lock();
         while let Some(at) = kept.lines.iter().position(|line| line.owner.as_ref() == Some(user)) {
@@ -78,10 +77,11 @@ impl KeptOutput {
         }
     }
 
-    /// The lines after this number, oldest first. Without one, waits for the next line, so long at most.
+    /// Lines after the number `number`, oldest first. If there are none, waits for the next line, for at most
+    /// `patience`.
     pub(crate) async fn after(&self, number: u64, patience: Duration) -> Vec<KeptLine> {
         let mut last = self.0.last.subscribe();
-        // a number from before the server was replaced
+        // the number is from before the server was replaced
         let number = if number > *last.borrow() { 0 } else { number };
         let _ = timeout(patience, last.wait_for(|last| *last > number)).await;
         let kept = self.0.lines.lock();
@@ -105,20 +105,20 @@ impl KeptLines {
         if self.charge.grow(size).is_ok() {
             return true;
         }
-        // all of them, since the memory is short
+        // memory is short, so drop all lines
         self.lines.clear();
         self.held.clear();
         self.charge.clear();
         self.charge.grow(size).is_ok()
     }
 
-    /// Adds a line that is charged already.
+    /// Adds a line that is already charged.
     fn add(&mut self, line: StoredLine) {
         *self.held.entry(line.owner.clone()).or_default() += size(&line.line);
         self.lines.push_back(line);
     }
 
-    /// Removes the oldest line of the owner with the most.
+    /// Removes the oldest line of the owner with the most bytes.
     fn drop_oldest(&mut self) {
         let most = self.held.iter().max_by_key(|(_, held)| **held).map(|(owner, _)| owner.clone());
         let at = most.and_then(|owner| self.lines.iter().position(|line| line.owner == owner));
@@ -202,7 +202,7 @@ mod tests {
         kept.push(None, line("three"));
         let next = next.now_or_never().unwrap();
         assert_eq!((next[0].number, next[0].line.text.as_str()), (3, "three"));
-        // as after a replacement of the server
+        // as after the server was replaced
         assert_eq!(texts(&kept, 99).await, ["one", "two", "three"]);
     }
 

@@ -1,5 +1,4 @@
-//! The lines that a server writes, one message in each (all versions, transports: stdio). Knows nothing of where they come
-//! from.
+//! Lines that a server writes, each with one message (all versions, transports: stdio).
 
 use futures_util::StreamExt as _;
 use tokio::io::AsyncRead;
@@ -17,16 +16,16 @@ use crate::{
     wire::lines::Lines,
 };
 
-/// The writer of lines.
+/// The writer of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineWriter {
-    /// A process of the gateway's own, which may print a banner without a line end before its first message.
+    /// A child process, which may print a banner without a line end before its first message.
     Process,
-    /// A server that is connected to.
+    /// A server that the gateway connected to.
     Peer,
 }
 
-/// The messages in `input`, then the reason of its end. Other lines are logged, kept in `output`, and passed over.
+/// Messages in `input`, then the reason of its end. Other lines are logged, kept in `output`, and skipped.
 pub(super) fn server_input(
     input: impl AsyncRead + Send + Unpin + 'static,
     (writer, backend, output): (LineWriter, BackendId, OutputTail),

@@ -1,5 +1,4 @@
-//! Messages that wait for a server that does not read: in order, bounded in number, each charged to whoever sends it. Knows
-//! nothing of how they are framed.
+//! Messages that wait for a server that does not read: in order, bounded in number, each charged to its sender.
 
 use std::{
     collections::VecDeque,
@@ -18,13 +17,13 @@ use crate::support::{
     memory::{Charge, Exhausted, Holding, Listed, Relief},
 };
 
-/// Maximum number of messages that wait for one connection; half of them of one sender.
+/// Maximum number of messages that wait for one connection; one sender may have half of them.
 pub(super) const MAX_WAITING: usize = 1_024;
 
-/// The sending side of a queue, which ends when its last clone is dropped.
+/// The sending end of a queue. The queue ends when the last clone is dropped.
 pub(super) struct OutgoingSender(Arc<Mutex<OutgoingQueue>>);
 
-/// The writing side. Dropping it drops all that waits.
+/// The writing end. Dropping it drops all waiting messages.
 pub(super) struct OutgoingReceiver(Arc<Mutex<OutgoingQueue>>);
 
 #[derive(Default)]
@@ -32,26 +31,25 @@ struct OutgoingQueue {
     waiting: VecDeque<Arc<WaitingMessage>>,
     writer: Option<Waker>,
     senders: usize,
-    /// True if nobody writes any more.
+    /// True once the writing end is dropped.
     is_closed: bool,
 }
 
-/// A message that waits; empty once it was taken or given up.
+/// A waiting message; empty once it was taken or dropped for its memory.
 pub(super) struct WaitingMessage {
     content: Mutex<Option<MessageContent>>,
     account: Account,
     given_up: CancellationToken,
 }
 
-/// The text of a message, charged to its sender until it is dropped.
+/// Text of a message, charged to its sender until it is dropped.
 pub(super) struct MessageContent {
-    /// The text.
     pub(super) text: Bytes,
     _charge: Charge,
     _listed: Option<Listed>,
 }
 
-/// The reason for which a message is not in the queue.
+/// Why a message is not in the queue.
 #[derive(Debug)]
 pub(super) enum NotQueued {
     /// There is no memory for this text now.
@@ -59,7 +57,7 @@ pub(super) enum NotQueued {
     Failed(TransportError),
 }
 
-/// A message in the queue. Dropping it gives it up, if it was not taken.
+/// A message in the queue. Dropping this removes the message, unless it was taken or detached.
 pub(super) struct SentMessage {
     message: Arc<WaitingMessage>,
     /// True if it stays in the queue.
@@ -69,17 +67,18 @@ pub(super) struct SentMessage {
 // === impl OutgoingSender ===
 
 impl OutgoingSender {
-    /// An empty queue: both sides.
+    /// Creates an empty queue; returns both ends.
     pub(super) fn new() -> (Self, OutgoingReceiver) {
         let queue = Arc::new(Mutex::new(OutgoingQueue { senders: 1, ..OutgoingQueue::default() }));
         (Self(Arc::clone(&queue)), OutgoingReceiver(queue))
     }
 
-    /// Adds a message of this sender.
+    /// Adds a message of the sender with this account.
     ///
     /// # Errors
     ///
-    /// The server does not receive it: nobody writes any more, or there is no room, or no memory now.
+    /// If the connection is closed, the queue is full, or there is no memory now. The server does not receive the
+    /// message.
     pub(super) fn send(&self, text: Bytes, account: &Account) -> Result<SentMessage, NotQueued> {
         match Charge::of(account.clone(), text.len()) {
             Ok(charge) => self.send_charged(text, charge).map_err(NotQueued::Failed),
@@ -87,11 +86,11 @@ impl OutgoingSender {
         }
     }
 
-    /// Adds a message that is charged already.
+    /// Adds a message that is already charged.
     ///
     /// # Errors
     ///
-    /// The server does not receive it: nobody writes any more, or there is no room.
+    /// If the connection is closed or the queue is full. The server does not receive the message.
     pub(super) fn send_charged(&self, text: Bytes, charge: Charge) -> Result<SentMessage, TransportError> {
         let (account, is_counted) = (charge.account().clone(), charge.is_counted());
         let message = Arc::new(WaitingMessage {
@@ -113,7 +112,8 @@ impl OutgoingSender {
         Ok(SentMessage { message, is_detached: false })
     }
 
-    /// Adds the rest of a message whose beginning the server has: it always has room, and is never given up.
+    /// Adds the rest of a message whose beginning has been written: it always has room, and is never dropped for its
+    /// memory.
     pub(super) fn send_rest(&self, text: Bytes, account: &Account) {
         let charge = Charge::of(account.clone(), text.len()).unwrap_or_else(|_| Charge::nothing(account.clone()));
         let content = MessageContent { text, _charge: charge, _listed: None };
@@ -145,7 +145,7 @@ impl Drop for OutgoingSender {
 // === impl OutgoingReceiver ===
 
 impl OutgoingReceiver {
-    /// Waits for the next place in the queue, whose message may have been given up; `None` at the end. Cancel safe.
+    /// Waits for the next message, which may have been dropped in the meantime; `None` at the end. Cancel safe.
     pub(super) async fn next_place(&mut self) -> Option<Arc<WaitingMessage>> {
         poll_fn(|cx| {
             let mut queue = self.0.lock();
@@ -161,7 +161,7 @@ impl OutgoingReceiver {
         .await
     }
 
-    /// Waits for the next message; `None` at the end. Cancel safe.
+    /// Waits for the next message that was not dropped; `None` at the end. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<MessageContent> {
         loop {
             if let Some(content) = self.next_place().await?.take() {
@@ -201,7 +201,7 @@ impl OutgoingQueue {
 // === impl WaitingMessage ===
 
 impl WaitingMessage {
-    /// Its content, unless it was given up.
+    /// Takes the content; `None` if it was dropped.
     pub(super) fn take(&self) -> Option<MessageContent> {
         self.content.lock().take()
     }
@@ -221,8 +221,8 @@ impl Holding for WaitingMessage {
     }
 }
 
-/// The exchange of a request in a queue, or of one that there was no room for. If there was no memory, it waits a moment for
-/// what others give back and is sent `later` (`None` if the server has it then).
+/// The exchange of a request that was queued, or could not be. If there was no memory, it waits a moment until some is
+/// freed, then sends the request with `later`, which returns `None` if the request was written at once.
 pub(super) fn exchange<Later>(sent: Result<SentMessage, NotQueued>, account: &Account, later: Later) -> Exchange
 where
     Later: FnOnce(Bytes, Charge) -> Result<Option<SentMessage>, TransportError> + Send + 'static,
@@ -251,11 +251,11 @@ impl From<TransportError> for NotQueued {
 }
 
 impl NotQueued {
-    /// Waits a moment for the memory that others give back: the text, and the charge for it.
+    /// Waits a moment until memory is freed; returns the text and its charge.
     ///
     /// # Errors
     ///
-    /// There is none, or it was not for want of memory.
+    /// If there is still no memory, or memory was not the problem.
     pub(super) async fn soon(self, account: Account) -> Result<(Bytes, Charge), TransportError> {
         match self {
             Self::Failed(error) => Err(error),
@@ -271,17 +271,18 @@ impl NotQueued {
 // === impl SentMessage ===
 
 impl SentMessage {
-    /// Waits until it is given up for want of memory, which may never happen. Dropping the wait gives the message up too.
+    /// Waits until the message is dropped for its memory, which may never happen. Dropping the wait removes the message
+    /// too.
     ///
     /// # Errors
     ///
-    /// Then the server does not receive it.
+    /// Always: the server does not receive the message.
     pub(super) async fn given_up(self) -> Result<(), TransportError> {
         self.message.given_up.cancelled().await;
         Err(unavailable(&Exhausted.to_string()))
     }
 
-    /// Leaves it in the queue, whoever waits for it.
+    /// Leaves the message in the queue, even if the sender stops waiting.
     pub(super) fn detach(mut self) {
         self.is_detached = true;
     }
@@ -353,7 +354,7 @@ mod tests {
         let budget = MemoryBudget::new(8 << 20);
         let (hostile, ann) = (budget.user("hostile"), budget.user("ann"));
         let (sender, mut receiver) = OutgoingSender::new();
-        // held by something that is not in the queue, and that ends by and by
+        // held by something outside the queue, which ends soon
         let mut held = Claim::of(hostile.clone(), 7 << 20).unwrap();
         let request = |account: &Account, length| {
             let queue = sender.clone();
@@ -370,7 +371,7 @@ mod tests {
         held.clear();
         assert!(of_ann.next().now_or_never().is_none());
         assert_eq!(receiver.next().await.map(|message| message.text.len()), Some(2 << 20));
-        // and without anything given back it fails with the reason
+        // if nothing is freed, it fails with the reason
         let _held = Claim::of(hostile, 7 << 20).unwrap();
         let mut late = request(&ann, 2 << 20);
         let Some(Err(error)) = late.next().await else { panic!("it is neither sent nor refused") };

@@ -1,4 +1,4 @@
-//! The last lines that a server printed beside its messages, without the secrets of its user. Knows nothing of processes.
+//! The last lines that a server printed outside of its messages, without its user's secrets.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -13,47 +13,48 @@ use crate::{
     support::{Secret, printable},
 };
 
-/// Maximum number of lines that are kept.
+/// Maximum number of lines.
 const MAX_LINES: usize = 100;
-/// Maximum length of each, in bytes.
+/// Maximum length of a line, in bytes.
 pub(crate) const MAX_LINE: usize = 1024;
 
-/// Stands for a secret.
+/// Text that replaces a secret.
 const HIDDEN: &str = "[secret]";
 
-/// The last lines that a server printed beside its messages. Clones share them.
+/// The last lines of one process. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct OutputTail {
     recent: Arc<Mutex<RecentLines>>,
-    /// What the lines are kept without.
+    /// Secrets to replace in lines.
     hidden: Arc<[Secret]>,
-    /// The longer record, and the user of the lines there.
+    /// The longer record, and the user whose lines these are there.
     kept: Option<(KeptOutput, Option<UserId>)>,
 }
 
 #[derive(Debug, Default)]
 struct RecentLines {
     lines: VecDeque<OutputLine>,
-    /// True if any was on standard output.
+    /// True if a line was on standard output.
     has_stray: bool,
-    /// Number of lines so far.
+    /// Number of lines so far, including dropped ones.
     count: u64,
 }
 
 // === impl OutputTail ===
 
 impl OutputTail {
-    /// No lines yet, and later none with one of these texts.
+    /// Creates an empty tail, which replaces these secrets in later lines.
     pub(crate) fn hiding(hidden: &[Secret]) -> Self {
         Self { recent: Arc::default(), hidden: hidden.into(), kept: None }
     }
 
-    /// The same with all lines kept there, as those of this user.
+    /// Also keeps all lines in `kept`, as lines of this user.
     pub(crate) fn kept_in(self, kept: &KeptOutput, user: Option<&UserId>) -> Self {
         Self { kept: Some((kept.clone(), user.cloned())), ..self }
     }
 
-    /// The output of another process of the server, of this user if it is nobody else's; without the same texts.
+    /// An empty tail for another process of the same server, with the same secrets. Its lines belong to `user`, unless
+    /// the server as a whole belongs to one.
     pub(crate) fn another(&self, user: Option<&UserId>) -> Self {
         let kept = self.kept.clone().map(|(kept, owner)| (kept, owner.or_else(|| user.cloned())));
         Self { recent: Arc::default(), hidden: Arc::clone(&self.hidden), kept }
@@ -64,25 +65,25 @@ impl OutputTail {
         self.recent.lock().lines.iter().cloned().collect()
     }
 
-    /// True if text was printed on standard output, where only messages belong.
+    /// True if text was printed on standard output, which is for messages.
     pub(crate) fn has_stray(&self) -> bool {
         self.recent.lock().has_stray
     }
 
-    /// The number of lines so far.
+    /// Number of lines so far, including dropped ones.
     pub(crate) fn count(&self) -> u64 {
         self.recent.lock().count
     }
 
-    /// Forgets the lines of an earlier process.
+    /// Removes the lines of an earlier process.
     pub(crate) fn clear(&self) {
         *self.recent.lock() = RecentLines::default();
     }
 
-    /// Keeps the first part of a line; nothing of an empty one. Returns the printable text.
+    /// Keeps the first [`MAX_LINE`] bytes of a line, unless it is empty. Returns the printable text.
     pub(crate) fn push(&self, stream: OutputStream, line: &[u8]) -> String {
         let line = line.trim_ascii();
-        // a secret that begins in the part that is kept is seen whole
+        // longer than the kept part, so that a secret at its end is seen whole
         let mut text = String::from_utf8_lossy(&line[..line.len().min(MAX_LINE + MAX_USER_SECRET)]).into_owned();
         for secret in &*self.hidden {
             text = text.replace(secret.expose(), HIDDEN);

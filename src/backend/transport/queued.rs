@@ -1,4 +1,4 @@
-//! A channel that has to be connected first: messages wait in a queue until then. Knows nothing of how they are framed.
+//! A channel that is connected in the background: messages wait in a queue until it is open.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -15,24 +15,24 @@ use super::{
 };
 use crate::{backend::task_group::TaskGroup, mcp::Message, support::Account};
 
-/// Maximum time for the end of a connection.
+/// Maximum time for closing a connection.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The sender's side of a channel.
 pub(super) struct QueuedTransport {
     queue: OutgoingSender,
-    /// The account of the server.
+    /// Account of the server.
     account: Account,
     stop: CancellationToken,
     closed: CancellationToken,
     location: Arc<OnceLock<ServerLocation>>,
 }
 
-/// The writer's side of a channel. Dropping it means that the connection is closed.
+/// The writer's side of a channel. Dropping it reports the connection as closed.
 pub(super) struct Outgoing {
     /// Encoded messages, in order.
     pub(super) queue: OutgoingReceiver,
-    /// Cancelled when the connection is to be closed.
+    /// Cancelled when the connection must be closed.
     pub(super) stop: CancellationToken,
     location: Arc<OnceLock<ServerLocation>>,
     _closed: DropGuard,
@@ -41,7 +41,7 @@ pub(super) struct Outgoing {
 // === impl QueuedTransport ===
 
 impl QueuedTransport {
-    /// Both sides of a channel that is not connected yet.
+    /// Creates both sides of a channel that is not connected yet.
     pub(super) fn new(tasks: &TaskGroup, account: Account) -> (Self, Outgoing) {
         let (queue, outgoing) = OutgoingSender::new();
         let (stop, closed) = (tasks.end().child_token(), CancellationToken::new());
@@ -59,7 +59,7 @@ impl QueuedTransport {
 // === impl Outgoing ===
 
 impl Outgoing {
-    /// Stores where the server runs that the channel was connected to.
+    /// Records the location of the server that the channel is connected to.
     pub(super) fn connected(&self, location: ServerLocation) {
         let _ = self.location.set(location);
     }

@@ -1,7 +1,7 @@
-//! Texts of servers that are nearly a message. They are read so only after the strict reading has failed.
+//! Texts that are almost messages. They are tried only after strict parsing has failed.
 //!
-//! Programs print the words of their callers among their messages, so a line with any other text in front of its `{` is never
-//! read as a message: it could answer somebody else's call.
+//! Programs print texts of their callers among their messages. So a line with other text in front of its `{` is not
+//! read as a message: it could answer another user's call.
 
 use std::borrow::Cow;
 
@@ -15,23 +15,21 @@ use crate::{
     support::printable,
 };
 
-/// Number of characters of a prompt that may stand before a message.
+/// Maximum number of characters of a prompt in front of a message.
 const MAX_PROMPT: usize = 4;
-/// Number of braces of a line at which a first message may begin.
+/// Number of braces in a line at which the first message is looked for.
 const MAX_STARTS: usize = 16;
-/// The characters of a prompt.
 const PROMPT: &[u8] = b">$#%: ";
 const BOM: &[u8] = "\u{feff}".as_bytes();
 
-/// A reading of a text that is no message, as it was meant.
+/// A lenient reading of a text.
 pub(super) enum SloppyReading {
-    /// Messages.
     Frame(Frame),
-    /// An answer that cannot be read, and the only id in it.
+    /// An answer that cannot be read; its id is the only one in it.
     Broken(RequestId),
 }
 
-/// The members of a text that may be the answer to a request, as far as it can be read.
+/// Members of a text that may be the answer to a request, as far as they can be read.
 #[derive(Default)]
 struct AnswerMembers {
     has_version: bool,
@@ -39,8 +37,8 @@ struct AnswerMembers {
     ids: Vec<RequestId>,
 }
 
-/// The message at the end of `line`: after its white space, a byte order mark, control characters, sequences that colour a terminal,
-/// and a short prompt. `None` if it does not begin there.
+/// The message at the end of `line`: after white space, a byte order mark, control characters, terminal sequences such
+/// as colours, and a short prompt. `None` if other text comes first.
 pub(super) fn without_prefix(line: &Bytes) -> Option<Bytes> {
     let (mut rest, mut prompt) = (&line[..], 0);
     loop {
@@ -57,13 +55,14 @@ pub(super) fn without_prefix(line: &Bytes) -> Option<Bytes> {
     }
 }
 
-/// The message that ends `line` after whatever stands before it: what a program prints before its first message may have no line end.
+/// The message at the end of `line`, after any other text: what a program prints before its first message may lack a
+/// line end.
 pub(super) fn after_banner(line: &Bytes) -> Option<Bytes> {
     let starts = line.iter().enumerate().filter(|(_, byte)| **byte == b'{').take(MAX_STARTS);
     starts.map(|(at, _)| line.slice(at..)).find(|text| Message::parse(text).is_ok())
 }
 
-/// Reads a text that is no message.
+/// Tries to read a text that is not a message.
 pub(super) fn read(text: &Bytes, malformed: &Malformed) -> Option<SloppyReading> {
     if let Malformed::NotAMessage { id: None, .. } = malformed {
         return read_notification(text);
@@ -84,12 +83,12 @@ pub(super) fn read(text: &Bytes, malformed: &Malformed) -> Option<SloppyReading>
     }
 }
 
-/// The start of a text for the log.
+/// The first 200 bytes of a text, printable, for the log.
 pub(super) fn start(text: &[u8]) -> String {
     printable(&String::from_utf8_lossy(&text[..text.len().min(200)]))
 }
 
-/// A notification with an id that is null.
+/// A notification with a null id.
 fn read_notification(text: &Bytes) -> Option<SloppyReading> {
     let object = json::Object::parse(text)?;
     let is_meant = object.get("id") == Some("null") && object.string("method")?.starts_with("notifications/");
@@ -98,7 +97,8 @@ fn read_notification(text: &Bytes) -> Option<SloppyReading> {
     Some(SloppyReading::Frame(frame))
 }
 
-/// What follows the sequence that an escape character begins (ECMA-48): of parameters and a letter, or up to a bell.
+/// The text after a terminal sequence (ECMA-48), whose escape character comes before `sequence`: parameters and a
+/// letter, or anything up to a bell.
 fn after_sequence(sequence: &[u8]) -> &[u8] {
     let end = match sequence {
         [b'[', parameters @ ..] => parameters.iter().position(|byte| (0x40..=0x7e).contains(byte)).map(|at| at + 2),
@@ -108,7 +108,7 @@ fn after_sequence(sequence: &[u8]) -> &[u8] {
     sequence.get(end.unwrap_or(sequence.len())..).unwrap_or_default()
 }
 
-/// The text without the sequences and control characters at its end.
+/// Removes terminal sequences and control characters at the end.
 fn without_suffix(text: &[u8]) -> &[u8] {
     let mut text = text;
     loop {
@@ -126,7 +126,8 @@ fn without_suffix(text: &[u8]) -> &[u8] {
 // === impl AnswerMembers ===
 
 impl AnswerMembers {
-    /// The members at the top level of the first object of `text`, which is no JSON. Its strings may hold any bytes.
+    /// Finds the top-level members of the first object in `text`, which is not valid JSON. Strings may contain any
+    /// bytes.
     fn of(text: &Bytes) -> Self {
         let (mut members, mut depth, mut at) = (Self::default(), 0_usize, 0);
         while let Some(byte) = text.get(at) {
@@ -153,7 +154,7 @@ impl AnswerMembers {
         members
     }
 
-    /// Takes in a member by its quoted name and what follows its colon.
+    /// Records a member, from its quoted name and the text after its colon.
     fn note(&mut self, name: &[u8], after: &Bytes) {
         match name {
             b"\"jsonrpc\"" => self.has_version = true,
@@ -172,14 +173,14 @@ impl AnswerMembers {
         }
     }
 
-    /// The request that the text answers.
+    /// Id of the request that the text answers; `None` if it is not clearly an answer.
     fn answered(mut self) -> Option<RequestId> {
         let is_answer = self.has_version && self.has_outcome && self.ids.len() == 1;
         self.ids.pop().filter(|_| is_answer)
     }
 }
 
-/// The position after the string that begins at `start`.
+/// Position after the string that begins at `start`.
 fn end_of_string(text: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(byte) = text.get(at) {
@@ -250,7 +251,7 @@ mod tests {
             (answer("7", "{\"id\":8,,}"), Some("7")),
             (b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"x\",}".to_vec(), None),
             (b"{\"id\":7,\"result\":{,}}".to_vec(), None),
-            // the second object is other text's
+            // the second object belongs to other text
             (b"{\"level\":\"info\"}{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}".to_vec(), None),
             (b"{\"log\":{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}},}".to_vec(), None),
             (b"said {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{,}}".to_vec(), None),

@@ -25,10 +25,10 @@ use crate::{
     wire::lines::line,
 };
 
-/// Maximum time to connect to a Unix domain socket, whose listener may have a full queue.
+/// Maximum time to connect to a Unix domain socket, whose backlog may be full.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Prepares a connection; it is made when what comes on it is received.
+/// Prepares a connection. It is opened when the incoming messages are first polled.
 pub(super) fn connect(with: &Connector<'_>, address: &SocketAddress) -> (Arc<dyn Transport>, Incoming) {
     let (transport, outgoing) = QueuedTransport::new(with.tasks, with.account.clone());
     let (backend, address) = (with.backend.clone(), address.clone());
@@ -57,7 +57,7 @@ pub(super) fn connect(with: &Connector<'_>, address: &SocketAddress) -> (Arc<dyn
     (Arc::new(transport), incoming.boxed())
 }
 
-/// Starts the writer, and returns what comes.
+/// Starts the task that writes, and returns the incoming messages.
 fn begin(
     (read, write): (impl AsyncRead + Send + Unpin + 'static, impl AsyncWrite + Send + Unpin + 'static),
     outgoing: Outgoing,
@@ -74,7 +74,7 @@ fn lost(reason: String) -> Incoming {
     futures_util::stream::iter([ServerInput::Lost(reason)]).boxed()
 }
 
-/// Writes what is queued until it is to stop; then closes the connection.
+/// Writes queued messages until it is stopped, then closes the connection.
 async fn run(mut outgoing: Outgoing, mut write: impl AsyncWrite + Unpin) {
     let stop = outgoing.stop.clone();
     let writing = stop.run_until_cancelled(async {
@@ -96,7 +96,7 @@ async fn unix(path: &Path) -> Result<UnixStream, String> {
     connecting.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map_err(refused)
 }
 
-/// The connection, and the address at its other end.
+/// The connection, and the address of the server.
 async fn tcp(client: &Client, host: &str, port: u16) -> Result<(TcpStream, SocketAddr), String> {
     let refused = |reason: String| {
         format!("{host}:{port} cannot be connected to ({reason}): is the server running, is its URL right?")

@@ -1,5 +1,5 @@
-//! A server over HTTP+SSE (2024-11-05, transports): what it says are the events of one stream, which is also the session;
-//! what it hears is posted to the endpoint that the first event names.
+//! A server over HTTP+SSE (2024-11-05, transports). Its messages are events of one stream, which is also the session.
+//! Messages for the server are posted to the endpoint that the first event names.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -37,14 +37,14 @@ use crate::{
 const ENDPOINT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum length of the endpoint's URI, in bytes.
 const MAX_ENDPOINT: usize = 8 * 1024;
-/// Time that a POST has for its end once nobody waits for it: its message may have been answered on the stream already.
+/// How long a POST may go on after its sender stopped waiting: the answer may have arrived on the stream already.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// Maximum size of the body of an accepted POST that is read, so that its connection can be kept.
+/// Maximum size of the body of an accepted POST. It is read so that the connection can be reused.
 const MAX_ACCEPTED: usize = 64 * 1024;
 
-/// One event stream, and the endpoint beside it.
+/// One event stream, and its endpoint for messages.
 pub(crate) struct SseTransport {
-    /// Where messages are posted; `None` until the server names it, closed when the stream ends.
+    /// URI for messages; `None` until the server names it. Closed when the stream ends.
     endpoint: watch::Receiver<Option<Arc<HttpTarget>>>,
     revision: OnceLock<Revision>,
     tasks: TaskGroup,
@@ -52,7 +52,7 @@ pub(crate) struct SseTransport {
     stop: CancellationToken,
 }
 
-/// Prepares a connection; the stream is opened when what comes on it is received.
+/// Prepares a connection. The stream is opened when the incoming messages are first polled.
 pub(super) fn connect(with: &Connector<'_>, spec: &HttpSpec) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
     let (named, endpoint) = watch::channel(None);
     let incoming = incoming(HttpTarget::new(with.backend, with.client, spec)?, named, with.account.clone());
@@ -61,7 +61,7 @@ pub(super) fn connect(with: &Connector<'_>, spec: &HttpSpec) -> Result<(Arc<dyn 
     Ok((Arc::new(transport), incoming))
 }
 
-/// The messages on the stream, until it ends.
+/// Messages on the stream, until it ends.
 fn incoming(target: HttpTarget, named: watch::Sender<Option<Arc<HttpTarget>>>, account: Account) -> Incoming {
     let arrivals = async_stream::stream! {
         let mut stream = match open(&target).await {
@@ -104,7 +104,7 @@ const NO_ENDPOINT: &str =
 ///
 /// # Errors
 ///
-/// The reason, for people, if the server gives none.
+/// Why the server opens no stream, as a text for people.
 async fn open(target: &HttpTarget) -> Result<Response, String> {
     let content = || {
         let mut headers = target.headers().clone();
@@ -138,8 +138,8 @@ where
     Err(NO_ENDPOINT.to_owned())
 }
 
-/// The URI for messages: `reference` resolved against the URL of the stream. Another origin would get the configured
-/// credentials, so it is refused.
+/// The URI for messages: `reference` resolved against the URL of the stream. Another origin is refused: it would
+/// receive the configured credentials.
 fn endpoint(base: &str, reference: &[u8]) -> Result<Uri, String> {
     let reference = std::str::from_utf8(reference).ok().filter(|text| text.len() <= MAX_ENDPOINT);
     let wrong = || "the `endpoint` event of the server holds no URI".to_owned();
@@ -167,11 +167,11 @@ impl Transport for SseTransport {
             let named = endpoint.wait_for(Option::is_some).await.ok().and_then(|target| target.clone());
             let target = named.ok_or_else(closed)?;
             let (posted, outcome) = oneshot::channel();
-            // the answer may come on the stream before the POST ends: then its end needs another owner than the call
+            // the answer may arrive on the stream before the POST ends, so a task of its own finishes the POST
             tasks.spawn(async move {
                 stop.run_until_cancelled(post(&target, revision, message, posted)).await;
             });
-            // the message may be on its way
+            // the message may have been sent
             let lost = "the connection was closed before the server had accepted the message";
             outcome.await.unwrap_or_else(|_| Err(TransportError::Lost(lost.to_owned())))
         }
@@ -183,13 +183,13 @@ impl Transport for SseTransport {
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
-        // the end of the stream, which the reader holds, ends the session
+        // the reader holds the stream; its end ends the session
         self.stop.cancel();
         std::future::ready(()).boxed()
     }
 }
 
-/// Posts one message, and tells `posted` how that went.
+/// Posts one message, and sends the outcome to `posted`.
 async fn post(
     target: &HttpTarget,
     revision: Option<Revision>,
@@ -222,7 +222,7 @@ async fn post(
     let _ = posted.send(Err(outcome));
 }
 
-/// The headers of a POST.
+/// Headers of a POST.
 fn headers(target: &HttpTarget, revision: Option<Revision>) -> HeaderMap {
     let mut headers = target.headers().clone();
     headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));

@@ -1,5 +1,5 @@
-//! A server that is a child process and speaks on its standard input and output (all versions, transports: stdio): the way
-//! of a message to it and from it. Knows nothing of how a process is started and ended.
+//! A server in a child process, over its standard input and output (all versions, transports: stdio): how messages are
+//! written and read.
 
 mod cgroup;
 mod container;
@@ -45,10 +45,10 @@ use crate::{
     wire::lines::line,
 };
 
-/// The wait for the status of a child that closed its standard output.
+/// Maximum wait for the exit status of a child that closed its standard output.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The connection to one child process.
+/// Connection to one child process.
 pub(crate) struct StdioTransport {
     input: Input,
     output: OutputTail,
@@ -57,42 +57,42 @@ pub(crate) struct StdioTransport {
     exit: watch::Receiver<Option<String>>,
 }
 
-/// Standard input of a child. A line is written at once by its sender if the child takes it; otherwise it is queued for
-/// [`Writer`]. Cheap to clone.
+/// Standard input of a child. The sender writes a line itself if the child takes it at once; otherwise [`Writer`]
+/// writes it from the queue. Cheap to clone.
 #[derive(Clone)]
 struct Input {
     stream: Arc<Mutex<InputStream>>,
     queue: OutgoingSender,
-    /// The account of the server.
+    /// Account of the server.
     account: Account,
 }
 
-/// The stream to a child.
+/// Stream to the child's standard input.
 struct InputStream {
-    /// `None` if nothing is written any more.
+    /// `None` once the child no longer reads.
     sender: Option<Arc<UnixStream>>,
-    /// Lines in the queue, and the one that is being written.
+    /// Number of lines that are queued or being written.
     waiting: usize,
 }
 
-/// The way of a line.
+/// Outcome of sending a line.
 enum SentLine {
     /// The child has it.
     Written,
-    /// It waits.
+    /// It waits in the queue.
     Queued(SentMessage),
-    /// The child reads no more: it has nothing of the line.
+    /// The child no longer reads, and got nothing of the line.
     Unread,
 }
 
-/// Writes what is queued. Dropping it closes standard input.
+/// Writes queued lines. Dropping it closes standard input.
 struct Writer {
     stream: Arc<Mutex<InputStream>>,
     sender: Arc<UnixStream>,
     queued: OutgoingReceiver,
 }
 
-/// Starts the child process.
+/// Starts the child process, and connects to it.
 pub(crate) fn connect(with: &Connector<'_>, spec: &StdioSpec) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
     let Connector { backend, output, environment, spawner, tasks, ref account, .. } = *with;
     let environment = environment::of_child(environment, &spec.env);
@@ -109,14 +109,14 @@ pub(crate) fn connect(with: &Connector<'_>, spec: &StdioSpec) -> Result<(Arc<dyn
     Ok((Arc::new(StdioTransport { input, output: output.clone(), unanswered, stop, exit }), incoming))
 }
 
-/// The reason for which a child's standard output ended.
+/// Why a child's standard output ended.
 async fn ended(mut exit: watch::Receiver<Option<String>>) -> String {
     let told = timeout(EXIT_TIMEOUT, exit.wait_for(Option::is_some)).await;
     let status = told.ok().and_then(|status| status.ok().and_then(|status| status.clone()));
     status.unwrap_or_else(|| "the process closed its standard output".to_owned())
 }
 
-/// The reason for which a child did not get a line: its end, if that is so.
+/// The error for a line that the child did not read: how the child ended, if it did.
 async fn unread(mut exit: watch::Receiver<Option<String>>) -> Result<(), TransportError> {
     let told = timeout(EXIT_TIMEOUT, exit.wait_for(Option::is_some)).await;
     let status = told.ok().and_then(|status| status.ok().and_then(|status| status.clone()));
@@ -205,22 +205,22 @@ impl Input {
     ///
     /// # Errors
     ///
-    /// If the child is known to read no more, or there is no room or memory for the line.
+    /// If the child no longer reads, or there is no room or no memory for the line.
     fn send(&self, line: Bytes, account: &Account) -> Result<SentLine, NotQueued> {
         self.write_or(line, account, |queue, line| queue.send(line, account))
     }
 
-    /// The same for a line that is charged already.
+    /// The same for a line that is already charged.
     ///
     /// # Errors
     ///
-    /// If the child is known to read no more, or there is no room for the line.
+    /// If the child no longer reads, or there is no room for the line.
     fn send_charged(&self, line: Bytes, charge: Charge) -> Result<SentLine, TransportError> {
         let account = charge.account().clone();
         self.write_or(line, &account, |queue, line| queue.send_charged(line, charge))
     }
 
-    /// Writes a line, or queues it with `queue` if the child takes nothing of it at once.
+    /// Writes a line, or queues it with `queue` if the child takes none of it at once.
     fn write_or<E: From<TransportError>>(
         &self,
         mut line: Bytes,
@@ -230,7 +230,7 @@ impl Input {
         let mut is_begun = false;
         let mut stream = self.stream.lock();
         let Some(sender) = &stream.sender else { return Err(gone().into()) };
-        // nobody overtakes what waits
+        // a line must not overtake the queue
         if stream.waiting == 0 {
             match (&**sender).write(&line) {
                 Ok(length) if length == line.len() => return Ok(SentLine::Written),
@@ -268,12 +268,13 @@ fn gone() -> TransportError {
 // === impl Writer ===
 
 impl Writer {
-    /// Waits until the child takes more. Asked for only then, since a socket says so each time the child has read.
+    /// Waits until the child takes more. Registered only then, because a socket wakes its task whenever the child has
+    /// read.
     async fn writable(&self) -> io::Result<()> {
         tokio::net::UnixStream::from_std(self.sender.try_clone()?)?.writable().await
     }
 
-    /// Writes until the child reads no more or there is nothing more to come.
+    /// Writes until the child stops reading, or the queue ends.
     async fn run(mut self) {
         while let Some(place) = self.queued.next_place().await {
             let mut message = place.take();
@@ -305,7 +306,7 @@ mod tests {
 
     use super::*;
 
-    /// A child's input, and its own end.
+    /// Standard input of a child, and the child's end of it.
     fn pair() -> (UnixStream, tokio::net::UnixStream) {
         let (input, child) = UnixStream::pair().unwrap();
         for end in [&input, &child] {
@@ -314,7 +315,7 @@ mod tests {
         (input, tokio::net::UnixStream::from_std(child).unwrap())
     }
 
-    /// More than a socket holds.
+    /// More bytes than a socket holds.
     const LONG: usize = 400_000;
 
     #[tokio::test]

@@ -1,5 +1,5 @@
-//! A server behind a WebSocket, subprotocol `mcp`: a custom transport with the rules of stdio, one JSON-RPC message in each
-//! text frame (`translation` 2.5). A legacy session lasts as long as its connection.
+//! A server behind a WebSocket, subprotocol `mcp`: a custom transport with the rules of stdio, and one JSON-RPC message
+//! in each text frame (`translation` 2.5). A legacy session lasts as long as its connection.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -38,19 +38,17 @@ use crate::{
     },
 };
 
-/// The subprotocol.
 const SUBPROTOCOL: &str = "mcp";
-/// Maximum time of the upgrade, after connecting.
+/// Maximum time for the upgrade, after connecting.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval of pings.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
-/// Maximum time without a frame, not even a pong.
+/// Maximum time without any frame, including pongs.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(75);
 
-/// Silence in a message before the connection is given up, as in the body of a client's request by default.
+/// Maximum silence within a message, like the default for the body of a client's request.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Prepares a connection; it is made when what comes on it is received.
+/// Prepares a connection. It is opened when the incoming messages are first polled.
 pub(super) fn connect(with: &Connector<'_>, spec: &HttpSpec) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
     let (transport, outgoing) = QueuedTransport::new(with.tasks, with.account.clone());
     let (client, request) = (with.client.clone(), request(spec)?);
@@ -80,7 +78,7 @@ pub(super) fn connect(with: &Connector<'_>, spec: &HttpSpec) -> Result<(Arc<dyn 
                     yield ServerInput::Lost("the server closed the connection".to_owned());
                     return;
                 }
-                // pings are answered by the library; messages are text
+                // the library answers pings; messages are text
                 Some(Ok(_)) => {}
                 Some(Err(error)) => {
                     if let Some(found) = WebSocketViolation::of(&error) {
@@ -95,7 +93,7 @@ pub(super) fn connect(with: &Connector<'_>, spec: &HttpSpec) -> Result<(Arc<dyn 
     Ok((Arc::new(transport), arrivals.boxed()))
 }
 
-/// The request that asks for the connection.
+/// The request for the upgrade.
 fn request(spec: &HttpSpec) -> Result<Request, StartError> {
     let url = |error: Error| StartError::Refused(format!("its URL is no WebSocket address: {error}"));
     let mut request = spec.url.as_str().into_client_request().map_err(url)?;
@@ -109,11 +107,11 @@ fn request(spec: &HttpSpec) -> Result<Request, StartError> {
     Ok(request)
 }
 
-/// Connects, directly or through a proxy, and asks for the upgrade.
+/// Connects, directly or through a proxy, and makes the upgrade.
 ///
 /// # Errors
 ///
-/// The reason, for people.
+/// Why it failed, as a text for people.
 async fn open(
     client: &Client,
     request: Request,
@@ -135,7 +133,7 @@ async fn open(
     }
 }
 
-/// Sends what is queued, and pings, until it is to stop; then closes the connection.
+/// Sends queued messages, and pings, until it is stopped; then closes the connection.
 async fn run(
     mut outgoing: Outgoing,
     mut sink: impl Sink<Frame, Error = Error> + Unpin + Send,
@@ -144,16 +142,16 @@ async fn run(
     let stop = outgoing.stop.clone();
     let sending = stop.run_until_cancelled(async {
         let mut pings = interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
-        // after a freeze, one ping is due, at once
+        // after a freeze, send one ping and not all that were missed
         pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            // charged to its sender until it is written
+            // holds the memory charge of the message until it is written
             let message;
             let frame = tokio::select! {
                 next = outgoing.queue.next() => {
                     let Some(next) = next else { return };
                     message = next;
-                    // messages are JSON, which is UTF-8
+                    // messages are JSON, which is always UTF-8
                     let Ok(text) = Utf8Bytes::try_from(message.text.clone()) else { continue };
                     Frame::Text(text)
                 }

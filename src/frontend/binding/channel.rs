@@ -1,9 +1,9 @@
-//! A client on a channel, which carries one message after another in both directions (WebSocket, stdio; `translation`
-//! 2.5). For legacy clients the channel is the session; requests of 2026-07-28 run next to it, independently of each
-//! other. The end of the channel cancels everything on it.
+//! A client on a channel: WebSocket or stdio, which carry one message after another in both directions (`translation`
+//! 2.5). For a legacy client the channel is the session. Requests of 2026-07-28 run next to it and do not affect each
+//! other. When the channel ends, everything on it is cancelled.
 //!
-//! Outgoing messages wait in a bounded queue, so that a slow reader does not delay its own cancellations. When half of the
-//! queue is used, no further message is read from the client.
+//! Outgoing messages wait in a bounded queue, so that a client that reads slowly does not delay its own cancellations.
+//! While more than half of the queue is in use, nothing is read from the client.
 
 use std::{
     future::{pending, poll_fn},
@@ -45,9 +45,9 @@ use crate::{
     support::Account,
 };
 
-/// Time for the client to read the remaining messages when the channel ends.
+/// Time that the client gets to read the remaining messages when the channel ends.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// The client is read while no more than this share of the queue is used.
+/// Messages are read from the client while at most this share of the queue is in use.
 const READ_UP_TO: (usize, usize) = (1, 2);
 /// Answers fill the queue up to this share; the rest is for messages outside of calls.
 const ANSWER_UP_TO: (usize, usize) = (3, 4);
@@ -79,7 +79,7 @@ pub(super) struct ChannelOutput {
     taken: Arc<Notify>,
 }
 
-/// An answer in progress, and the id of its request until it is there.
+/// An answer in progress, with the id of its request until the response comes.
 struct OpenAnswer {
     id: Option<RequestId>,
     stream: AnswerStream,
@@ -95,8 +95,7 @@ enum AnswerStream {
 // === impl ChannelClient ===
 
 impl ChannelClient {
-    /// Creates a client that has sent nothing yet. When its input ends, running calls have the time `linger` for their
-    /// answers.
+    /// Creates a client that has sent nothing yet. When its input ends, running calls get the time `linger` to finish.
     pub(super) fn new(state: Arc<FrontendState>, sender: Sender, linger: Duration) -> (Self, ChannelOutput) {
         let queue = state.sessions.queue(sender.endpoint.binding, &sender.admission.caller);
         let requests = RunningCalls::new(CancellationToken::new());
@@ -157,20 +156,20 @@ impl ChannelClient {
         }
     }
 
-    /// Returns `true` if at most this part of the queue is in use.
+    /// True if at most this part of the queue is in use.
     fn has_room(&self, (part, whole): (usize, usize)) -> bool {
         let (settings, waiting) = (&self.state.settings, self.queue.waiting());
         waiting.messages <= settings.queue / whole * part && waiting.bytes <= settings.replay_bytes
     }
 
-    /// Ends the listens, which never end by themselves.
+    /// Ends the listens, which would never end by themselves.
     fn end_listens(&mut self) {
         let answers = std::mem::take(&mut self.answers).into_iter();
         self.answers = answers.filter(|answer| !matches!(answer.stream, AnswerStream::Listen(_))).collect();
     }
 
-    /// Answers open requests when the time after the end of the input is over: a program that keeps reading would wait
-    /// forever.
+    /// Answers open requests with an error, once the time after the end of the input is over. A program that still
+    /// reads would otherwise wait forever.
     fn refuse_the_rest(&mut self) {
         for id in std::mem::take(&mut self.answers).into_iter().filter_map(|answer| answer.id) {
             let message = "The input ended before the answer was there: keep it open until all answers have come. The call may have run";
@@ -212,7 +211,7 @@ impl ChannelClient {
         let cancel_reason = CancelReason::new("client disconnected");
         let served = RequestEnvelope::read(&params).and_then(|envelope| {
             envelope.check(&method)?;
-            // held as long as the request's permit, which bounds their number
+            // held as long as the request's permit, which limits their number
             let guard = self.requests.begin(Some((id.clone(), cancel_reason.clone())));
             let (state, sender, id) = (&self.state, &self.sender, id.clone());
             let request =
@@ -233,7 +232,7 @@ impl ChannelClient {
         }
     }
 
-    /// Begins to serve a message of the session, which begins with `initialize`.
+    /// Starts to serve a message of the session. The first one must be `initialize`.
     async fn message(&mut self, message: Message) -> Result<(), RequestRefusal> {
         let session = match (&self.session, &message) {
             (Some(session), _) => session,
@@ -322,7 +321,7 @@ impl Stream for OpenAnswer {
     }
 }
 
-/// The id of a request.
+/// The id of a request; `None` for any other message.
 fn asked_by(message: &Message) -> Option<RequestId> {
     match message {
         Message::Request { id, .. } => Some(id.clone()),
@@ -346,8 +345,8 @@ async fn ended(session: Option<&Session>) {
     }
 }
 
-/// The message after the result of a listen that the gateway ends: 2026-07-28 requires the result on one page
-/// (subscriptions) and this notification on another (cancellation).
+/// The message after the result of a listen that the gateway ends. 2026-07-28 requires the result on one page
+/// (subscriptions), and this notification on another (cancellation).
 fn end_of_listen(id: &RequestId) -> Message {
     let params = format!(r#"{{"requestId":{}}}"#, String::from_utf8_lossy(id.json()));
     Message::Notification { method: Method::Cancelled, params: params.into() }

@@ -1,5 +1,5 @@
-//! Bytes on their way to a client: charged to its user until the last byte is taken, and dropped if the user holds too
-//! much.
+//! Bytes on their way to a client. They are charged to its user until the last byte is taken, and dropped if the user
+//! holds too much memory.
 
 use std::{
     collections::VecDeque,
@@ -15,10 +15,10 @@ use crate::support::{
     memory::{Exhausted, Relief, Revocable},
 };
 
-/// The most taken at once: bytes are no longer charged once a connection has taken them.
+/// Maximum number of bytes taken at once, because they are no longer charged once a connection has taken them.
 const CHUNK: usize = 64 * 1024;
 
-/// Bytes that wait for a connection to take them. As a body its length is known.
+/// Bytes that wait for a connection to take them. Their length as a body is known.
 #[derive(Debug)]
 pub(super) struct HeldBytes {
     parts: Revocable<VecDeque<Bytes>>,
@@ -28,12 +28,12 @@ pub(super) struct HeldBytes {
 // === impl HeldBytes ===
 
 impl HeldBytes {
-    /// Holds these parts, one after another. A user within a fair share waits a moment for memory that others are about to
-    /// give back.
+    /// Holds these parts, one after another. If memory is short, a user within a fair share waits a moment until others
+    /// have given some back.
     ///
     /// # Errors
     ///
-    /// There is no memory for them.
+    /// If there is no memory for them.
     pub(super) async fn new(parts: impl IntoIterator<Item = Bytes>, account: &Account) -> Result<Self, Exhausted> {
         let parts: VecDeque<Bytes> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let left = parts.iter().map(Bytes::len).sum();
@@ -44,7 +44,7 @@ impl HeldBytes {
     ///
     /// # Errors
     ///
-    /// The rest was dropped to free memory.
+    /// If the rest was dropped to free memory.
     pub(super) fn next(&mut self) -> Result<Option<Bytes>, Exhausted> {
         if self.left == 0 {
             return Ok(None);

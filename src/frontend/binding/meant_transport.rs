@@ -1,5 +1,6 @@
-//! The transport that a request over HTTP means: clients of Streamable HTTP get configured with the address of
-//! HTTP+SSE, and the reverse. Each address accepts both, except where clients rely on a refusal to find the other.
+//! Finds out which transport a request over HTTP is for, because clients of Streamable HTTP are often configured with
+//! the address for HTTP+SSE, and the reverse. Each address accepts both, except where clients need a refusal to find
+//! the other.
 
 use std::sync::Arc;
 
@@ -71,9 +72,9 @@ pub(super) async fn delete_at_sse(
     }
 }
 
-/// True for a GET of an HTTP+SSE client: it names no session, and no version before its handshake. A Streamable HTTP
-/// client looking for a stream names one, and needs the 405. An HTTP+SSE client that reopens a lost stream also names
-/// its version, so it is recognized by the stream it had here.
+/// True for a GET of an HTTP+SSE client: it names no session, and before its handshake no version. A Streamable HTTP
+/// client that looks for a stream names a version, and needs the 405. An HTTP+SSE client that reopens a lost stream
+/// names its version too, so it is recognized by the stream that it had here.
 async fn means_http_sse(state: &FrontendState, head: &RequestHead) -> Result<bool, RequestRefusal> {
     if head.session().is_some() || state.settings.serves == Serves::ModernAlone || head.check_event_stream().is_err() {
         return Ok(false);

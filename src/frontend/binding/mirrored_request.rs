@@ -1,6 +1,6 @@
-//! The headers in which a client of 2026-07-28 mirrors its request, so that proxies can route without reading the body
-//! (transports, *Request Metadata*), read in one pass. A request whose headers differ from its body is refused, since a
-//! proxy may have acted on the headers.
+//! Checks the headers that repeat a 2026-07-28 request, so that proxies can route it without reading the body
+//! (transports, *Request Metadata*). Reads them in one pass. A request whose headers differ from its body is refused,
+//! because a proxy may have acted on the headers.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::{
     wire::headers::{self, text_of},
 };
 
-/// The contents of a body as the headers of its request state them.
+/// The request as its headers describe it.
 #[derive(Debug, Default)]
 pub(super) struct MirroredRequest<'a> {
     version: Occurrence<'a>,
@@ -49,7 +49,7 @@ impl<'a> MirroredRequest<'a> {
         mirrored
     }
 
-    /// Notes the value of a parameter; `None` if it is repeated or has invalid characters.
+    /// Records the value of a parameter; `None` if it is repeated or has invalid characters.
     fn note_param(&mut self, name: &str, value: &HeaderValue) {
         let is_visible = |value: &&str| value.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
         let value = text_of(value).filter(is_visible).and_then(headers::unmirrored).map(Cow::into_owned);
@@ -57,11 +57,11 @@ impl<'a> MirroredRequest<'a> {
         self.params.insert(name.to_owned(), value.filter(|_| is_first));
     }
 
-    /// Compares version, method and name with the body; returns the parameters.
+    /// Compares version, method and name with the body, and returns the parameters.
     ///
     /// # Errors
     ///
-    /// `-32020` if any is missing, repeated or different.
+    /// `-32020` if one of these headers is missing, repeated or different.
     pub(super) fn checked(
         self,
         envelope: &RequestEnvelope,
@@ -74,7 +74,7 @@ impl<'a> MirroredRequest<'a> {
         if self.method.text("Mcp-Method")? != method.as_str() {
             return Err(mismatch("the Mcp-Method header and the body name different methods"));
         }
-        // parameters without a name are invalid, and the server reports that
+        // parameters without a name are invalid; the server reports that
         let Some(name) = method.mirrored_member().and_then(|key| json::unquoted(params.member(key)?)) else {
             return Ok(self.params);
         };
@@ -107,7 +107,7 @@ impl<'a> Occurrence<'a> {
     }
 }
 
-/// The error for headers that do not mirror the body.
+/// The error for headers that differ from the body.
 fn mismatch(reason: &str) -> ErrorObject {
     ErrorObject::new(ErrorObject::HEADER_MISMATCH, &format!("Header mismatch: {reason}"))
 }

@@ -1,4 +1,4 @@
-//! Refusals of requests before any call: HTTP status and JSON-RPC error.
+//! Refusals before any call starts: the HTTP status and the JSON-RPC error.
 
 use axum::{
     body::Body,
@@ -22,10 +22,10 @@ pub(crate) struct RequestRefusal {
     status: StatusCode,
     error: ErrorObject,
     id: Option<RequestId>,
-    /// The version that decides the form of an error without id.
+    /// The client's version, which decides the form of an error without an id.
     revision: Option<Revision>,
     hint: Option<Hint>,
-    /// Set if another replica can answer it.
+    /// Set if another replica can answer the request.
     elsewhere: Option<OwnedElsewhere>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct RequestRefusal {
 enum Hint {
     Allow(&'static str),
     RetryAfter,
-    /// Bodies are read uncompressed (RFC 9110 15.5.16).
+    /// The client should send the body uncompressed (RFC 9110 15.5.16).
     Uncompressed,
 }
 
@@ -44,7 +44,8 @@ impl RequestRefusal {
         Self { status, error: ErrorObject::new(code, message), id: None, revision: None, hint: None, elsewhere: None }
     }
 
-    /// Refuses a request without a session with this error, under the status of its code (`translation` 2.2).
+    /// Refuses a request outside of sessions with this error, and with the HTTP status for its code (`translation`
+    /// 2.2).
     pub(crate) fn modern(error: ErrorObject, id: RequestId) -> Self {
         let status = match error.code() {
             ErrorObject::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
@@ -57,7 +58,7 @@ impl RequestRefusal {
         Self::new(StatusCode::BAD_REQUEST, ErrorObject::INVALID_REQUEST, message)
     }
 
-    /// 400 with `-32020` (2026-07-28): the message and the version in its header contradict each other.
+    /// 400 with `-32020` (2026-07-28): the message contradicts the version in its header.
     pub(crate) fn sessionless_initialize() -> Self {
         let newest = Revision::NEWEST;
         let message = format!("Header mismatch: initialize sent with MCP-Protocol-Version {newest}");
@@ -109,7 +110,7 @@ impl RequestRefusal {
         Self { hint: Some(Hint::RetryAfter), ..refusal }
     }
 
-    /// 503: the request was ended for want of memory, and may have run.
+    /// 503: the request was ended to free memory, and may have run.
     pub(crate) fn given_up() -> Self {
         Self { error: ErrorObject::out_of_memory(), ..Self::out_of_memory() }
     }
@@ -120,7 +121,7 @@ impl RequestRefusal {
         Self::new(StatusCode::NOT_FOUND, ErrorObject::INVALID_REQUEST, message)
     }
 
-    /// 405: the request needs a session, and names none. Clients of both HTTP transports learn where to go.
+    /// 405: the request needs a session, but names none. Tells clients of either HTTP transport where to go.
     pub(crate) fn method_not_allowed(endpoint: &Endpoint, serves: Serves) -> Self {
         let target = &endpoint.target;
         let path = |binding| Endpoint { binding, target: target.clone() };
@@ -139,8 +140,8 @@ impl RequestRefusal {
         Self { hint: Some(Hint::Allow(allowed)), ..refusal }
     }
 
-    /// 405 for Streamable HTTP at `/sse` with a credential that opens only HTTP+SSE streams: a client that tries both
-    /// falls back to that.
+    /// 405 for Streamable HTTP at `/sse` with a credential that is only for HTTP+SSE streams. A client that tries both
+    /// transports then uses HTTP+SSE.
     pub(crate) fn opens_stream_alone() -> Self {
         let message = "Method Not Allowed: this credential opens the stream of HTTP+SSE here, with GET, and nothing else; messages go \
                        to the address in its first event. Streamable HTTP needs a token, or a key that was created with --direct, in \
@@ -149,7 +150,7 @@ impl RequestRefusal {
         Self { hint: Some(Hint::Allow("GET")), ..refusal }
     }
 
-    /// 400: the version in the header is not served in a session.
+    /// 400: the version in the header cannot be used in a session.
     pub(crate) fn unsupported_version() -> Self {
         let known: Vec<_> = Revision::LEGACY.map(Revision::as_str).into();
         Self::invalid(&format!(
@@ -180,20 +181,20 @@ impl RequestRefusal {
         }
     }
 
-    /// 404 for a message to a stream of HTTP+SSE that has ended, or that another credential opened.
+    /// 404 for a message to an HTTP+SSE stream that has ended, or that another credential opened.
     pub(crate) fn ended_stream() -> Self {
         let message = "Session not found: its stream has ended, or never was; open /sse again";
         Self::new(StatusCode::NOT_FOUND, ErrorObject::INVALID_REQUEST, message)
     }
 
-    /// 421 for a request that another replica has to answer: the client only gets it if that replica cannot be reached.
+    /// 421 for a request that another replica must answer. The client gets it only if that replica cannot be reached.
     pub(crate) fn elsewhere(owner: ReplicaNumber) -> Self {
         let message = "Misdirected Request: another replica of this gateway has the session or the call; try again";
         let refusal = Self::retry(StatusCode::MISDIRECTED_REQUEST, message);
         Self { elsewhere: Some(OwnedElsewhere { owner, body: Bytes::new() }), ..refusal }
     }
 
-    /// Keeps the body of the request for the replica that has to answer it.
+    /// Keeps the request's body for the replica that must answer it.
     pub(crate) fn with_body(mut self, body: Option<Bytes>) -> Self {
         if let (Some(elsewhere), Some(body)) = (&mut self.elsewhere, body) {
             elsewhere.body = body;
@@ -236,7 +237,7 @@ impl RequestRefusal {
         Self { hint: Some(Hint::RetryAfter), ..refusal }
     }
 
-    /// The JSON-RPC error response. Without an id it has `null` there, except toward versions that leave it out.
+    /// The JSON-RPC error response. If it has no id, the member `id` is `null`, or absent for versions that want that.
     pub(crate) fn into_message(self) -> Message {
         let idless = self.revision.is_some_and(|revision| revision.has(Feature::IdlessErrors));
         let id = self.id.or_else(|| (!idless).then_some(RequestId::NULL));

@@ -1,4 +1,4 @@
-//! The head of a request, and the choice by head and body between a session and a request without one.
+//! The head of a request. Also decides by head and body whether a request belongs to a session.
 
 use std::sync::Arc;
 
@@ -30,10 +30,10 @@ use crate::{
     },
 };
 
-/// Codings of a body that a refusal names.
+/// Names of body codings, for the refusal of a compressed body.
 const CODINGS: [&str; 6] = ["gzip", "x-gzip", "br", "zstd", "deflate", "compress"];
 
-/// The first bytes of a compressed body, to detect a coding that no header names.
+/// The first bytes of compressed bodies, to find a coding that no header names.
 const MAGIC: [(&[u8], &str); 2] = [(b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd")];
 
 /// The head of a request.
@@ -42,17 +42,17 @@ pub(crate) struct RequestHead {
     /// The client, and the endpoint.
     pub(crate) sender: Sender,
     pub(crate) headers: HeaderMap,
-    /// The version in the header.
+    /// The version header: absent, or the kind of version it names.
     pub(crate) version: VersionHeader,
     /// The version in the header, if the gateway supports it.
     pub(crate) revision: Option<Revision>,
-    /// The replicas that may answer it.
+    /// The replicas that may answer the request.
     pub(super) place: RequestPlace,
-    /// The answers that the client of a POST reads.
+    /// The forms of answers that the client of a POST accepts.
     pub(super) answers: AnswerForm,
 }
 
-/// The answers that a client of Streamable HTTP reads.
+/// The forms of answers that a client of Streamable HTTP accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnswerForm {
     Both,
@@ -70,9 +70,9 @@ pub(crate) enum VersionHeader {
     Unknown,
 }
 
-/// The semantics of a message.
+/// The way to handle a message.
 pub(super) enum Semantics {
-    /// With a session: the frame, or its error.
+    /// In a session: the frame, or the error in it.
     Session(Result<Frame, Malformed>),
     /// A request of a version without sessions.
     Request(EnvelopedRequest),
@@ -95,7 +95,7 @@ impl RequestHead {
     ///
     /// # Errors
     ///
-    /// The refusal of a path that is not an endpoint.
+    /// If its path is not an endpoint.
     pub(super) fn read(
         parts: &mut Parts,
         admission: Authorized,
@@ -127,7 +127,7 @@ impl RequestHead {
         })
     }
 
-    /// Checks the form of a POST of Streamable HTTP, and notes which answers its client reads.
+    /// Checks the headers of a Streamable HTTP POST, and records which answers the client accepts.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ impl RequestHead {
         Err(RequestRefusal::not_acceptable("text/event-stream, since the answer to this GET is a stream of events"))
     }
 
-    /// Checks that a body that is not a message is not compressed, which would be the reason.
+    /// Checks a body that could not be parsed: a compressed one is reported as such.
     ///
     /// # Errors
     ///
@@ -181,7 +181,7 @@ impl RequestHead {
         named.or(magic).map_or(Ok(()), |coding| Err(RequestRefusal::compressed(coding)))
     }
 
-    /// The replica that holds the suspended call of this request, if it is not this one.
+    /// The other replica that holds the suspended call of this request; `None` if there is none.
     pub(super) fn owner_elsewhere(&self, state: &FrontendState, request: &EnvelopedRequest) -> Option<ReplicaNumber> {
         if state.replica == ReplicaNumber::SOLE || self.place != RequestPlace::Anywhere {
             return None;
@@ -193,7 +193,7 @@ impl RequestHead {
     ///
     /// # Errors
     ///
-    /// 421 for a request carried here by another replica while this one stops.
+    /// 421 if another replica forwarded the request while this one is stopping.
     pub(super) fn check_taken(&self, state: &FrontendState) -> Result<(), RequestRefusal> {
         if self.place == RequestPlace::Carried && state.drained.is_cancelled() {
             return Err(RequestRefusal::elsewhere(state.replica));
@@ -201,11 +201,11 @@ impl RequestHead {
         Ok(())
     }
 
-    /// The session that the request names.
+    /// The session id in the request's header.
     pub(crate) fn session(&self) -> Option<&str> {
         let mut values = self.headers.get_all(headers::SESSION_ID).iter();
         let (first, second) = (values.next()?, values.next());
-        // no session has an id that is not visible ASCII, or two ids
+        // an id that is not visible ASCII, or is given twice, fits no session
         Some(first.to_str().ok().filter(|_| second.is_none()).map(str::trim).unwrap_or_default())
     }
 }
@@ -238,17 +238,17 @@ impl FromRequestParts<Arc<FrontendState>> for RequestHead {
 ///
 /// # Errors
 ///
-/// If it is not a message, or if it has two readings.
+/// If it is not a message, or if it can be read in two ways.
 pub(super) fn parse(body: &Bytes) -> Result<Frame, Malformed> {
     Frame::parse(body).and_then(Frame::unambiguous)
 }
 
-/// Reads a body of bounded length, with the claim of the user for it. The claim is held as long as the body is being
+/// Reads a body of limited length, with the user's claim to memory for it. The claim is held while the body is
 /// processed.
 ///
 /// # Errors
 ///
-/// 413, also for an incomplete body, since its client will not read an answer; 503 if there is no memory for it.
+/// 413, also for an incomplete body, because its client will not read an answer; 503 if there is no memory for it.
 pub(super) async fn read(
     state: &FrontendState,
     caller: &Caller,
@@ -270,11 +270,11 @@ pub(super) async fn read(
     })
 }
 
-/// Chooses by the first rule of `translation` 2.8 that matches.
+/// Applies the first matching rule of `translation` 2.8.
 ///
 /// # Errors
 ///
-/// The refusal of a message that contradicts itself, or of an era that this gateway does not serve.
+/// If the message contradicts itself, or belongs to an era that this gateway does not serve.
 pub(super) fn choose(
     serves: Serves,
     version: VersionHeader,
@@ -310,7 +310,7 @@ fn is_enveloped(message: &Result<Message, Malformed>) -> bool {
     matches!(message, Ok(Message::Request { params, .. } | Message::Notification { params, .. }) if meta::has_envelope(params))
 }
 
-/// The refusal of a body without envelope under the header of a stateless version: it is never served in a session.
+/// Refuses a body without an envelope whose header names a stateless version. It is never served in a session.
 fn without_envelope(method: &Method, id: RequestId) -> RequestRefusal {
     if *method == Method::Initialize {
         return RequestRefusal::sessionless_initialize().with_id(Some(id));
@@ -320,7 +320,7 @@ fn without_envelope(method: &Method, id: RequestId) -> RequestRefusal {
     RequestRefusal::modern(ErrorObject::invalid_params(message), id)
 }
 
-/// The refusal of a session's message at a gateway without sessions.
+/// Refuses a session's message at a gateway that serves no sessions.
 fn sessionless(frame: &Result<Frame, Malformed>) -> RequestRefusal {
     match frame {
         Ok(Frame::Single(Message::Request { id, method: Method::Initialize, params })) => {

@@ -26,16 +26,16 @@ use crate::{
     wire::{headers, sse},
 };
 
-/// The time after which a response without messages becomes a stream (design rule 8).
+/// Time after which a response that has no message yet becomes a stream (design rule 8).
 const STREAM_START_TIMEOUT: Duration = Duration::from_secs(2);
-/// The interval of the comments on an idle stream (design rule 8).
+/// Interval of comments on an idle stream (design rule 8).
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
-/// The delay before a client reconnects to a stream that was closed.
+/// Delay before a client reconnects to a closed stream.
 const RETRY: Duration = Duration::from_secs(1);
-/// A stream outlives its credential by this, so that a client can renew it.
+/// Time that a stream may outlive its credential, so that the client can renew it.
 const EXPIRY_GRACE: Duration = Duration::from_secs(30);
 
-/// From this size in bytes on, a copy of the payload costs more than a body in several parts.
+/// Size in bytes from which copying a payload costs more than a body in several parts.
 const LARGE: usize = 16 * 1024;
 
 /// The form of a response without stream.
@@ -49,15 +49,15 @@ pub(super) enum ResponseForm {
     Request,
 }
 
-/// The start of a response.
+/// The start of a response to a POST.
 pub(super) enum ResponseStart<S> {
-    /// The whole response: only answers came, and in time.
+    /// The complete response, because only answers came, and in time.
     Complete(Response),
     /// A stream: the messages so far, and the rest.
     Stream(Vec<Message>, S),
 }
 
-/// The source of a stream.
+/// The source of the messages in a stream.
 pub(super) enum EventSource {
     /// The answer to a call of a session.
     Call(CallStream, ReplayReader),
@@ -68,40 +68,40 @@ pub(super) enum EventSource {
     Request(vec::IntoIter<Message>, RequestMessages, Account),
 }
 
-/// The user who pays for data in transit.
+/// The user who is charged for data on its way to the client.
 #[derive(Clone, Copy)]
 pub(super) struct Payer<'a> {
     pub(super) state: &'a FrontendState,
     pub(super) caller: &'a Caller,
 }
 
-/// The beginning, the event ids and the lifetime of a stream.
+/// The start of a stream, its event ids, and its lifetime.
 #[derive(Debug, Clone, Default)]
 pub(super) struct StreamOptions {
-    /// The first event; `None`: a comment, which flushes the headers.
+    /// The first event; `None` for a comment, which flushes the headers.
     pub(super) opening: Option<Bytes>,
-    /// The prefix of the event ids, if the stream can be resumed.
+    /// The prefix of the event ids; `None` if the stream cannot be resumed.
     pub(super) ids: Option<EventIdPrefix>,
-    /// The event without a message at the beginning.
+    /// The event without a message at the start.
     pub(super) priming: Priming,
-    /// The time after which it is closed, for a client that reconnects by itself.
+    /// Time after which the stream is closed, for a client that reconnects by itself.
     pub(super) lifetime: Option<Duration>,
-    /// The session whose client gets pings while the stream is idle, for a reader that mistakes comments for errors;
-    /// `None`: comments are written.
+    /// The session whose client gets pings instead of comments while the stream is idle, because it would take comments
+    /// for errors; `None` for any other client.
     pub(super) pinged: Option<Arc<Session>>,
 }
 
-/// An event with an id and without a message, at the beginning of a stream.
+/// An event with an id but no message, at the start of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Priming {
-    /// Clients of this version cannot read it.
+    /// Not sent, because clients of this version cannot read it.
     #[default]
     Never,
-    /// 2025-11-25, transports, *Sending Messages*: at once.
+    /// Sent at once (2025-11-25, transports, *Sending Messages*).
     First,
 }
 
-/// Waits for the form of the response to a POST (design rule 8).
+/// Waits until the form of the response to a POST is known (design rule 8).
 pub(super) async fn start<S>(mut messages: S, form: ResponseForm, payer: Payer<'_>) -> ResponseStart<S>
 where
     S: Stream<Item = Message> + Unpin + Send + 'static,
@@ -116,7 +116,7 @@ where
                 // a cancelled call has no answer: the stream ends empty
                 None if ready.is_empty() => break,
                 None => return ResponseStart::Complete(json(&ready, form, payer).await),
-                // nothing follows the answer to a request
+                // the answer to a single request is the last message
                 Some(answer @ Message::Response { .. }) if form != ResponseForm::Batch => {
                     return ResponseStart::Complete(json(&[answer], form, payer).await);
                 }
@@ -134,7 +134,7 @@ where
     ResponseStart::Stream(ready, messages)
 }
 
-/// The response for a client that accepts only JSON: the answers, once complete. Other messages are dropped.
+/// The response for a client that accepts only JSON: all answers, once they are complete. Other messages are dropped.
 pub(super) async fn answers_alone<S>(mut messages: S, form: ResponseForm, payer: Payer<'_>) -> Response
 where
     S: Stream<Item = Message> + Unpin + Send + 'static,
@@ -177,7 +177,7 @@ pub(super) async fn json(messages: &[Message], form: ResponseForm, payer: Payer<
     response
 }
 
-/// The text of a message. A large one is written without a copy, at the user's expense.
+/// The text of a message. A large one is not copied, and is charged to the user.
 async fn body(message: &Message, payer: Payer<'_>) -> Body {
     if message.payload_len() < LARGE {
         return Body::from(message.encode());
@@ -188,7 +188,7 @@ async fn body(message: &Message, payer: Payer<'_>) -> Body {
     }
 }
 
-/// The error sent in place of an answer that does not fit in memory.
+/// The error that replaces an answer that does not fit in memory.
 fn instead(answer: &Message) -> Message {
     let id = match answer {
         Message::Response { id, .. } => id.clone(),
@@ -197,14 +197,14 @@ fn instead(answer: &Message) -> Message {
     Message::Response { id, outcome: Err(ErrorObject::out_of_memory()) }
 }
 
-/// A stream of events until the source or `end` ends. Its headers ask proxies to flush each event at once.
+/// A stream of events that ends with its source or with `end`. The headers ask proxies to pass on each event at once.
 pub(super) fn stream(
     source: EventSource,
     options: StreamOptions,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> Response {
     if matches!(source, EventSource::Standalone(_)) {
-        // mostly idle, and many of them: a wrapper around a stream or future would double its size
+        // most streams are idle, and there are many: a wrapper around a stream or future would double their size
         let events: Pin<Box<dyn Stream<Item = Bytes> + Send>> = Box::pin(events(source, options, Box::pin(end)));
         return event_stream(Body::from_stream(gather(events).map(Ok::<_, Infallible>)));
     }
@@ -233,7 +233,7 @@ pub(super) fn keep_alive() -> tokio::time::Interval {
     interval
 }
 
-/// Waits until streams under the lease must end: its revocation, or a while after its expiry.
+/// Waits until streams of this lease must end: when it is revoked, or some time after it expires.
 pub(super) fn credential_end(lease: &StreamLease, now: Timestamp) -> impl Future<Output = ()> + Send + 'static + use<> {
     let revoked = Arc::clone(&lease.revoked);
     let left = lease.expires.map(|expires| expires.since(now) + EXPIRY_GRACE);
@@ -245,7 +245,7 @@ pub(super) fn credential_end(lease: &StreamLease, now: Timestamp) -> impl Future
     }
 }
 
-/// Waits until a standalone stream must end: with its session, the gateway, or the credential.
+/// Waits until a standalone stream must end: with its session, the gateway or the credential.
 pub(super) fn session_end(
     state: &FrontendState,
     session: &Session,
@@ -284,7 +284,7 @@ fn events(
                             continue;
                         }
                         let Ok(mut held) = HeldBytes::new([event], source.account()).await else {
-                            // only streams that can be resumed
+                            // only for streams that can be resumed
                             if let EventSource::Request(..) = source {
                                 yield options.event(&source, number, &instead(&message));
                             }
@@ -306,7 +306,7 @@ fn events(
                 },
                 _ = keep_alive.tick() => match &options.pinged {
                     None => yield sse::KEEP_ALIVE,
-                    // before that, a client may mistake a request for an error
+                    // before the handshake, a client may take a request for an error
                     Some(session) if session.is_initialized() => {
                         pings += 1;
                         yield ping(pings);
@@ -318,7 +318,7 @@ fn events(
     }
 }
 
-/// A ping whose answer is ignored, like any stray answer.
+/// A ping. Its answer is ignored, like any answer to an unknown request.
 fn ping(number: u64) -> Bytes {
     let id = RequestId::string(&format!("lk-alive-{number}"));
     let params = IndexedJson::default();
@@ -375,7 +375,7 @@ impl Payer<'_> {
         self.state.sessions.account(self.caller)
     }
 
-    /// A queued message: itself, or an error in its place if there is no memory for it.
+    /// The message, with a charge for its memory; an error instead if there is no memory for it.
     async fn kept(self, message: Message, charge: &mut Option<Charge>) -> Message {
         let length = message.payload_len();
         if length < LARGE {

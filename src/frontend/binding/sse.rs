@@ -1,5 +1,5 @@
-//! HTTP+SSE (2024-11-05, transports): the connection is the session, and its one stream carries all messages to the
-//! client. Any legacy version may be negotiated on it.
+//! HTTP+SSE (2024-11-05, transports). The connection is the session, and its single stream carries all messages to the
+//! client. The client may negotiate any legacy version on it.
 
 use std::{future::pending, sync::Arc};
 
@@ -42,11 +42,11 @@ pub(super) struct MessagesQuery {
     pub(super) session_id: Option<String>,
 }
 
-/// Ends the session when its connection does.
+/// Ends the session when the connection ends.
 struct SseConnection {
     state: Arc<FrontendState>,
     session: Arc<Session>,
-    /// Credential for `/messages` of a client that sent its key in the query.
+    /// Credential for `/messages`, for a client that sent its key in the query.
     ticket: Option<Arc<MessageTicket>>,
 }
 
@@ -102,7 +102,7 @@ async fn recognize(
     recognized.await.copied().map_err(RequestRefusal::missing)
 }
 
-/// Begins to listen, and restores what the client had set: in the background, since servers may have to start.
+/// Starts to listen, and restores the client's settings. Runs in the background, because servers may have to start.
 fn go_on(state: &Arc<FrontendState>, session: &Arc<Session>, sender: &Sender, continued: Option<Continued>) {
     let (state, session, sender) = (Arc::clone(state), Arc::clone(session), sender.clone());
     state.tracker.clone().spawn(async move {
@@ -117,7 +117,7 @@ fn go_on(state: &Arc<FrontendState>, session: &Arc<Session>, sender: &Sender, co
     });
 }
 
-/// True for a message that a client sends only after its handshake.
+/// True for a message that a client sends only after the handshake.
 fn goes_on(frame: &Frame) -> bool {
     let goes_on = |message: &Message| matches!(message, Message::Request { method, .. } if !matches!(method, Method::Initialize | Method::Ping));
     match frame {
@@ -134,15 +134,15 @@ fn arrival(head: &RequestHead) -> Arrival {
     }
 }
 
-/// True for the HTTP clients of the Java SDK, which up to 0.11.1 reads nothing more after a comment (java-sdk#93, #272).
+/// True for HTTP clients of the Java SDK, which stops reading after a comment up to 0.11.1 (java-sdk#93, #272).
 fn takes_comments_for_errors(head: &RequestHead) -> bool {
     let agent = head.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
     ["ReactorNetty/", "Java-http-client/"].iter().any(|client| agent.starts_with(client))
 }
 
-/// Waits for the end of the session's newest lease (OA-116), or of the gateway. Returns at once after a revocation.
-/// After an expiry, or when the gateway is about to stop, running calls are answered first: the stream then ends by
-/// itself, with its queue.
+/// Waits until the session's newest lease (OA-116) or the gateway ends. Returns at once if the lease is revoked. If it
+/// expires, or the gateway is about to stop, running calls are answered first; the stream then ends when its queue is
+/// empty.
 async fn lease_end(session: Arc<Session>, state: Arc<FrontendState>) {
     let mut leases = session.lease.subscribe();
     loop {
@@ -171,7 +171,8 @@ async fn lease_end(session: Arc<Session>, state: Arc<FrontendState>) {
     }
 }
 
-/// Extends the session to the expiry of a message's credential, if that is later and of the same grant.
+/// Extends the session until the credential of this message expires, if that is later and the credential belongs to the
+/// same grant.
 fn renew(session: &Session, admission: &Authorized) {
     if admission.caller.grant != session.owner.grant {
         return;
@@ -247,7 +248,7 @@ async fn serve(
         return Err(RequestRefusal::ended_stream());
     }
     if session.client().is_none() && goes_on(&frame) {
-        // not all returning clients say so when they open their stream
+        // not every returning client shows that it returns when it opens its stream
         recognize(state, session, &sender, Arrival::First).await.map_err(refuse)?;
         off_worker(body.len()).await;
     }
@@ -267,8 +268,8 @@ async fn serve(
     Ok(response::accepted())
 }
 
-/// Drives a call: its messages are added to the single stream even if it is not read. If the stream was closed because
-/// its reader is too slow, the session ends here, since the connection would notice only once its peer reads again.
+/// Runs a call and adds its messages to the single stream, even if it is not read. If the stream was closed because its
+/// reader is too slow, the session ends here: the connection would notice only when the client reads again.
 fn run(inbound: &Inbound<'_>, mut exchange: SessionExchange) {
     let (state, session) = (Arc::clone(inbound.state), Arc::clone(inbound.session));
     let delivery = session.deliveries.token();

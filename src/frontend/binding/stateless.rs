@@ -1,4 +1,4 @@
-//! Requests of 2026-07-28 over Streamable HTTP, and the form of the answer.
+//! Requests of 2026-07-28 over Streamable HTTP, and the form of their answers.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(super) async fn serve(
         method,
         envelope,
         mirror: Some(Arc::new(mirror)),
-        // a client that closes the response gives no reason
+        // a client that closes the response states no reason
         cancel_reason: CancelReason::new("client disconnected"),
     };
     let payer = Payer { state, caller: &head.sender.admission.caller };
@@ -62,7 +62,7 @@ pub(super) async fn serve(
     })
 }
 
-/// A stream that cannot be resumed. The request ends with its reader.
+/// A stream that cannot be resumed. The request ends when its reader leaves.
 fn stream(state: &FrontendState, sender: &Sender, ready: Vec<Message>, rest: RequestMessages) -> Response {
     let end = credential_end(&sender.admission.lease, state.clock.now());
     let account = state.sessions.account(&sender.admission.caller);

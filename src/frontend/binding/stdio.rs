@@ -1,5 +1,5 @@
-//! Standard input and output of a process that one local client has started (all versions, transports, *stdio*): one
-//! message per line, on any pair of byte streams. Nothing but messages is written.
+//! Standard input and output of a process that one local client has started (all versions, transports, *stdio*). There
+//! is one message per line, on any pair of byte streams, and nothing but messages is written.
 //!
 //! A line that is not a message is answered with an error, and reading continues.
 
@@ -18,8 +18,8 @@ use crate::{
     wire::lines,
 };
 
-/// The time for the answers of running calls after the input has ended. Clients wait two seconds for the process to exit
-/// before they signal it.
+/// Time that running calls get to finish after the input has ended. Clients wait two seconds for the process to exit
+/// before they send a signal.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Serves the client until its input ends, it stops reading, or the gateway ends.

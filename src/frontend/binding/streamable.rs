@@ -1,7 +1,7 @@
 //! Streamable HTTP (2025-03-26, 2025-06-18 and 2025-11-25, transports): POST, GET and DELETE at one path.
 //!
-//! A DELETE without a session gets a 405, not a 400, and so does a GET that opens nothing else: older clients take a
-//! 405 as the absence of a stream, but not as an error.
+//! A DELETE without a session gets a 405, not a 400, and so does a GET that opens nothing else. Older clients read a
+//! 405 as "no stream here", not as an error.
 
 use std::{future::pending, sync::Arc};
 
@@ -92,7 +92,7 @@ pub(super) async fn post(
     StreamableHttp(state).post(request, authorized).await
 }
 
-/// Receives the body of a request of the right form.
+/// Receives the body of a request whose headers were checked.
 async fn receive(
     state: &FrontendState,
     head: &mut RequestHead,
@@ -102,14 +102,14 @@ async fn receive(
     read(state, &head.sender.admission.caller, body).await
 }
 
-/// Serves a large body off the worker, up to where it waits. It may be ended to free memory for others.
+/// Serves a large body off the worker, until it waits for something. It may be ended to free memory for others.
 async fn serve_large(
     state: Arc<FrontendState>,
     head: RequestHead,
     body: Bytes,
     mut claim: Claim,
 ) -> Result<Response, RequestRefusal> {
-    // its translation takes as much memory again
+    // its translation needs the same amount of memory again
     if claim.grow_soon(body.len()).await.is_err() {
         return Err(RequestRefusal::out_of_memory().toward(head.revision));
     }
@@ -164,7 +164,7 @@ async fn serve(state: &Arc<FrontendState>, head: &RequestHead, body: Bytes) -> R
     served.map_err(|refusal| refusal.toward(Some(session.revision())))
 }
 
-/// A standalone stream: messages of servers outside of calls.
+/// Opens a standalone stream, for server messages outside of calls.
 pub(super) async fn get(
     State(state): State<Arc<FrontendState>>,
     head: RequestHead,
@@ -178,7 +178,7 @@ async fn stream(state: &Arc<FrontendState>, head: &RequestHead) -> Result<Respon
     let inbound = Inbound { state, session: &session, sender: &head.sender };
     let source = match source(head, &session) {
         Resumption::Stream(source) => source,
-        // the status that keeps an `EventSource` from reconnecting
+        // with this status, an `EventSource` does not reconnect
         Resumption::Over => return Ok(response::empty(StatusCode::NO_CONTENT)),
         Resumption::Lost(id) => {
             let event = session.answers.prefix.answer(&CallStream::over(), 1);
@@ -203,15 +203,15 @@ async fn stream(state: &Arc<FrontendState>, head: &RequestHead) -> Result<Respon
 /// The answer to a GET.
 enum Resumption {
     Stream(EventSource),
-    /// Nothing: the named call has ended, and its client has read everything.
+    /// Nothing: the call that the event belongs to has ended, and its client has read everything.
     Over,
-    /// The error for a call that is no longer known.
+    /// An error for a call that is no longer known.
     Lost(RequestId),
 }
 
-/// The answer to a GET: if it names an event, the rest of that stream and of no other (2025-03-26 to 2025-11-25, transports,
-/// *Resumability and Redelivery*); else a new standalone stream. A standalone stream of another session or from before a
-/// restart is unknown, and so are the messages after the event.
+/// The answer to a GET. If it names an event, it continues that stream and no other (2025-03-26 to 2025-11-25,
+/// transports, *Resumability and Redelivery*). Otherwise it is a new standalone stream. If the event belongs to a
+/// standalone stream of another session, or from before a restart, the messages after it are not known.
 fn source(head: &RequestHead, session: &Arc<Session>) -> Resumption {
     let last = head.headers.get(headers::LAST_EVENT_ID).and_then(|id| id.to_str().ok());
     let unknown = |request: Option<RequestId>| request.map_or(Resumption::Over, Resumption::Lost);
@@ -242,9 +242,9 @@ fn options(inbound: &Inbound<'_>) -> StreamOptions {
     }
 }
 
-/// Answers a POST: as JSON if only answers come, and in time, else as a stream. A task drives the call even if the
-/// stream is not read: cancellations arrive despite a slow reader, and a reader may reconnect. `request` is the only
-/// request that it answers.
+/// Answers a POST: with JSON if only answers come, and in time, otherwise with a stream. A task runs the call even if
+/// the stream is not read, so that a slow reader does not delay cancellations and a reader may reconnect. `request` is
+/// the only request that it answers.
 async fn respond<S>(
     inbound: &Inbound<'_>,
     request: Option<&RequestId>,
@@ -312,8 +312,8 @@ async fn find(state: &FrontendState, head: &RequestHead, id: &str) -> Result<Arc
 }
 
 /// Serves a message without a session, which can only be the `initialize` that opens one. The version is negotiated in
-/// the message; a version header is ignored (in the field, unknown versions are negotiated, not refused), unless it
-/// names a version without `initialize`.
+/// the message, and a version header is ignored, because clients in the field send unknown versions there. If the
+/// header names a version without `initialize`, the message is refused.
 async fn open(state: &Arc<FrontendState>, head: &RequestHead, frame: Frame) -> Result<Response, RequestRefusal> {
     head.check_taken(state)?;
     let message = match frame {
@@ -390,7 +390,7 @@ async fn batch(
     Ok(respond(inbound, None, exchanges, ResponseForm::Batch, answers).await)
 }
 
-/// Prepares exchanges for a client that reads these answers.
+/// Tells the exchanges which answers the client reads.
 fn read_by<'e>(answers: AnswerForm, exchanges: impl IntoIterator<Item = &'e mut SessionExchange>) {
     if answers == AnswerForm::Json {
         exchanges.into_iter().for_each(SessionExchange::read_response_alone);

@@ -1,5 +1,5 @@
-//! Answers of clients in refused requests. A client sends an answer once, and a person gives it once, so the server's
-//! request must not time out waiting for another.
+//! Takes clients' answers out of refused requests. A client sends an answer once, and a person gives it once, so the
+//! server's request must not wait for another until it times out.
 
 use axum::extract::{Query, Request};
 use bytes::Bytes;
@@ -20,8 +20,8 @@ use crate::{
     wire::headers,
 };
 
-/// Ends the waits of servers for the answers in a request that was refused: with the answers, or with errors if the credential
-/// could not be checked.
+/// Ends the waits for the answers in a refused request: servers get the answers, or errors if the credential could not
+/// be checked.
 pub(crate) async fn take_unheard(state: &FrontendState, request: Request, unheard: Unheard) {
     if request.method() != Method::POST {
         return;

@@ -1,8 +1,8 @@
-//! WebSocket (no released version of MCP has it; `translation` 2.5): subprotocol `mcp`, one message a text frame, pings for
-//! liveness.
+//! WebSocket (no released version of MCP has it; `translation` 2.5): subprotocol `mcp`, one message in each text frame,
+//! and pings to find dead connections.
 //!
-//! One task reads, serves and writes. A frame that is not a message, or that is too long, ends the connection with a
-//! close code for the reason (RFC 6455 7.4.1).
+//! One task reads, serves and writes. If a frame is not a message, or is too long, the connection ends with a close
+//! code for the reason (RFC 6455 7.4.1).
 
 use std::{
     sync::{Arc, OnceLock},
@@ -52,10 +52,10 @@ use crate::{
 };
 
 const SUBPROTOCOL: &str = "mcp";
-/// The time without any frame, pongs included, after which a client counts as gone.
+/// Time without any frame, pongs included, after which a client counts as disconnected.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// Conditions for each message.
+/// Conditions that must hold for each message.
 struct FrameTerms {
     max: usize,
     credential: Option<ConnectionCredential>,
@@ -73,7 +73,7 @@ pub(super) async fn get(
     if upgrade.protocols([SUBPROTOCOL]).selected_protocol().is_none() {
         return Err(RequestRefusal::invalid("Bad Request: the WebSocket subprotocol `mcp` must be offered"));
     }
-    // axum has checked the request; the connection is taken over here, since axum cannot limit its bytes
+    // axum has checked the request; the connection is taken over here, because axum cannot limit its bytes
     let (Some(Extension(upgraded)), Some(key)) = (upgraded, headers.get(header::SEC_WEBSOCKET_KEY)) else {
         return Err(RequestRefusal::invalid("Bad Request: the connection cannot become a WebSocket"));
     };
@@ -110,7 +110,7 @@ async fn serve(
     let (mut sink, frames) = socket.split();
     let (fault, revoked) = (OnceLock::new(), Arc::clone(&sender.admission.lease.revoked));
     let terms = FrameTerms { max: state.settings.limits.get().request_body, credential };
-    // the end of the input is the end of the connection: no answer can be sent
+    // the input ends with the connection, so no answer can be sent
     let fence = state.fence.clone();
     let (client, messages) = ChannelClient::new(state, sender, Duration::ZERO);
     Box::pin(client.run(Box::pin(received(frames, &terms, &fault)), write(messages, &mut sink, &fence))).await;
@@ -120,7 +120,7 @@ async fn serve(
         None => close(CloseCode::Away),
     };
     let farewell = async {
-        // after the peer's close, our close frame is queued, and no other may follow
+        // after the client's close frame, our close frame is queued, and no other may follow
         if sink.send(Frame::Close(Some(closed))).await.is_err() {
             let _ = sink.close().await;
         }
@@ -128,7 +128,7 @@ async fn serve(
     let _ = timeout(CLOSE_TIMEOUT, farewell).await;
 }
 
-/// The messages in the frames, until the connection is closed, silent for too long, or has a `fault`.
+/// The messages from the frames, until the connection is closed, is silent for too long, or has a `fault`.
 fn received(
     mut frames: impl Stream<Item = Result<Frame, Error>> + Unpin,
     terms: &FrameTerms,
@@ -147,7 +147,7 @@ fn received(
                                 let _ = fault.set(close(CloseCode::Again));
                                 return;
                             }
-                            // a message is a slice of its connection's buffer
+                            // a message is a slice of the connection's buffer
                             yield ChannelInput::Message(piece(text.into(), CONNECTION_BUFFER));
                         }
                         Some(Ok(Frame::Ping(_) | Frame::Pong(_) | Frame::Frame(_))) => {}
@@ -177,7 +177,7 @@ fn received(
                     }
                 }
                 due = checks.tick() => {
-                    // after a freeze, frames may be queued, and the next check comes after a ping
+                    // after a freeze, frames may be waiting, and the next check comes after a ping
                     if last_frame.elapsed() >= SILENCE_TIMEOUT && !was_frozen(due, Instant::now()) {
                         return;
                     }
@@ -201,7 +201,8 @@ fn close(code: CloseCode) -> CloseFrame {
     CloseFrame { code, reason: Utf8Bytes::default() }
 }
 
-/// Writes the messages, and pings, until the connection is closed or the messages end; while the fence is closed it waits.
+/// Writes messages and pings until the connection is closed or there are no more messages. Waits while the fence is
+/// closed.
 async fn write(mut messages: ChannelOutput, sink: &mut (impl Sink<Frame> + Unpin), fence: &Fence) {
     let mut pings = keep_alive();
     loop {
@@ -215,7 +216,7 @@ async fn write(mut messages: ChannelOutput, sink: &mut (impl Sink<Frame> + Unpin
             },
             _ = pings.tick() => Ok(Frame::Ping(Bytes::new())),
         };
-        // text that is not UTF-8 is not JSON, and was never parsed
+        // text that is not UTF-8 is not JSON, so it was never parsed
         let Ok(frame) = frame else { continue };
         fence.opened().await;
         let sent = tokio::select! {

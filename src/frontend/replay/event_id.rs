@@ -1,4 +1,4 @@
-//! Event ids: stream and position (2025-03-26 to 2025-11-25, transports, *Resumability and Redelivery*).
+//! Event ids: a stream and a position in it (2025-03-26 to 2025-11-25, transports, *Resumability and Redelivery*).
 
 use std::sync::Arc;
 
@@ -6,31 +6,31 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
 use crate::mcp::RequestId;
 
-/// Maximum size in bytes of a request's id that event ids carry.
+/// Maximum size in bytes of a request's id inside event ids.
 const MAX_CARRIED_ID: usize = 128;
 
-/// Prefix of the event ids of one session in one process, so that none resumes a stream of another session or process: eight
-/// hexadecimal digits.
+/// Prefix of the event ids of one session in one process: eight hexadecimal digits. So no id resumes a stream of
+/// another session or process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EventIdPrefix(String);
 
-/// The stream of the answer to a POST, as event ids name it.
+/// The stream with the answer to a POST, as event ids name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallStream {
     serial: u64,
-    /// The request's id in base64url: a client that comes back after the call was forgotten still learns how it ended.
-    /// Empty for a batch, and for an id that is too long.
+    /// The request's id in base64url. With it, a client that comes back after the call was forgotten still learns how
+    /// the call ended. Empty for a batch, and for an id that is too long.
     request: Arc<str>,
 }
 
-/// The event after which a client goes on. The number 0 precedes the first event of a stream.
+/// The event after which a client continues. Number 0 comes before the first event of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LastEvent {
-    /// Of the standalone stream with this serial.
+    /// An event of the standalone stream with this serial.
     Standalone { serial: u64, number: u64 },
-    /// Of the answer with this serial.
+    /// An event of the answer with this serial.
     Answer { serial: u64, number: u64, request: Option<RequestId> },
-    /// Of an answer that another process began, or another session.
+    /// An event of an answer that another process or another session began.
     ForeignAnswer { request: Option<RequestId> },
 }
 
@@ -90,7 +90,7 @@ impl CallStream {
         Self { serial, request: id.map(|id| URL_SAFE_NO_PAD.encode(id)).unwrap_or_default().into() }
     }
 
-    /// A finished stream, with nothing kept and no client to inform.
+    /// A finished stream of which nothing is kept, and with no client to inform.
     pub(crate) fn over() -> Self {
         Self::new(0, None)
     }

@@ -1,4 +1,4 @@
-//! Numbered messages in order: the sent messages of a stream, then the waiting ones.
+//! Numbered messages in order: first the sent messages of a stream, then the waiting ones.
 
 use std::{collections::VecDeque, sync::Weak};
 
@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// The size of an entry without its payload, in bytes.
+/// Size that is charged for an entry in addition to its payload, in bytes.
 const ENTRY: usize = 128;
 
 /// Messages of a buffer, numbered from 1.
@@ -19,29 +19,29 @@ const ENTRY: usize = 128;
 pub(super) struct ReplayLog {
     entries: VecDeque<LogEntry>,
     bytes: usize,
-    /// Number of sent entries, at the front, and their bytes.
+    /// Number and size of the sent entries, which come first.
     taken: usize,
     taken_bytes: usize,
     last: u64,
     payers: Vec<PayingAccount>,
 }
 
-/// An account that pays for messages here.
+/// An account that is charged for messages here.
 #[derive(Debug)]
 struct PayingAccount {
     charge: Charge,
-    /// Set from the first charged byte on.
+    /// `None` before the first charged byte.
     listed: Option<Listed>,
 }
 
 #[derive(Debug)]
 struct LogEntry {
     number: u64,
-    /// The stream that it was sent on; 0 while it waits.
+    /// The stream that the message was sent on; 0 while it waits.
     stream: u64,
     message: Message,
     bytes: usize,
-    /// Its index among the payers; `None` if it is free of charge.
+    /// Index of the paying account; `None` if the message is free of charge.
     payer: Option<usize>,
 }
 
@@ -71,7 +71,8 @@ impl ReplayLog {
         self.entries.len() > bounds.messages || self.bytes > bounds.bytes
     }
 
-    /// True if the log without its newest message exceeds `bounds`: a single large message does not make a reader slow.
+    /// True if the log exceeds `bounds` even without its newest message. A single large message does not make a reader
+    /// slow.
     pub(super) fn is_behind(&self, bounds: Bounds) -> bool {
         let newest = self.entries.back().map_or(0, |entry| entry.bytes);
         self.entries.len() > bounds.messages || self.bytes - newest > bounds.bytes
@@ -81,7 +82,7 @@ impl ReplayLog {
     ///
     /// # Errors
     ///
-    /// There is no memory for it.
+    /// If there is no memory for it.
     pub(super) fn push(
         &mut self,
         message: Message,
@@ -103,7 +104,7 @@ impl ReplayLog {
         Ok(())
     }
 
-    /// Adds a small message for free, such as an error in the place of an answer.
+    /// Adds a small message free of charge, such as an error that replaces an answer.
     pub(super) fn push_free(&mut self, message: Message) {
         self.add(message, None);
     }
@@ -181,7 +182,7 @@ impl ReplayLog {
         self.taken_bytes = self.entries.range(..self.taken).map(|entry| entry.bytes).sum();
     }
 
-    /// Removes the oldest sent message; `false` if nothing was left.
+    /// Removes the oldest sent message; `false` if there is none.
     pub(super) fn forget_first(&mut self) -> bool {
         if self.taken > 0 {
             self.remove(0);
@@ -190,7 +191,7 @@ impl ReplayLog {
         false
     }
 
-    /// Removes the oldest sent messages until the rest of them is within `bounds`.
+    /// Removes the oldest sent messages until the remaining ones are within `bounds`.
     pub(super) fn forget_beyond(&mut self, bounds: Bounds) {
         while (self.taken > bounds.messages || self.taken_bytes > bounds.bytes) && self.forget_first() {}
     }
@@ -201,7 +202,7 @@ impl ReplayLog {
         Some(self.taken + at)
     }
 
-    /// The first result of `find`, with the index of its message.
+    /// The first result of `find` that is not `None`, with the index of its message.
     pub(super) fn find_map<T>(&self, find: impl Fn(&Message) -> Option<T>) -> Option<(usize, T)> {
         self.entries.iter().enumerate().find_map(|(at, entry)| Some((at, find(&entry.message)?)))
     }

@@ -1,4 +1,4 @@
-//! Streamed answers of one session, as long as a client may resume them.
+//! The streamed answers of one session, for as long as a client may resume them.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -33,14 +33,14 @@ struct Inner {
     last: u64,
 }
 
-/// The part of an answer after an event.
+/// The part of an answer that follows an event.
 #[derive(Debug)]
 pub(crate) enum AnswerRest {
-    /// Events that follow, or may follow.
+    /// Events that follow now, or may follow later.
     Events(CallStream, ReplayReader),
-    /// Nothing: it has ended.
+    /// Nothing, because the answer has ended.
     Nothing,
-    /// It was not kept.
+    /// The answer was not kept.
     Unknown,
 }
 
@@ -55,8 +55,8 @@ impl AnswerStreams {
         Self { inner: Mutex::default(), prefix, bounds, account, max, keep }
     }
 
-    /// Opens the stream of the answer to a request, or to a batch: its buffer and its first reader. Beyond the limits, the
-    /// oldest ended streams are removed.
+    /// Opens the stream for the answer to a request, or to a batch: its buffer and its first reader. If the session
+    /// then has too many streams, the oldest ended ones are removed.
     pub(crate) fn open(&self, request: Option<&RequestId>) -> (CallStream, Arc<ReplayBuffer>, ReplayReader) {
         let buffer = ReplayBuffer::new(Limits::Call(self.bounds), self.account.clone());
         let reader = buffer.attach();
@@ -68,8 +68,8 @@ impl AnswerStreams {
         (stream, buffer, reader)
     }
 
-    /// Ends a stream. It is kept at any size, since its end may be unread; beyond the limits, other ended streams are
-    /// removed.
+    /// Ends a stream. It is kept at any size, because its end may be unread. If the session then exceeds the limits,
+    /// other ended streams are removed.
     pub(crate) fn finish(&self, stream: &CallStream, buffer: &ReplayBuffer) {
         buffer.finish();
         self.trim(&mut self.inner.lock(), stream.serial());

@@ -1,7 +1,7 @@
-//! Recent clients of one user: for status pages, and to parse the description of a returning client only once.
+//! Recent clients of one user: for status pages, and so that a returning client's description is parsed only once.
 //!
-//! A table of its own because of its limits: a user with many clients evicts only their own, by last use, on the
-//! gateway's clock.
+//! The table is separate because of its limits: a user with many clients loses only their own, by last use, according
+//! to the gateway's clock.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -20,11 +20,11 @@ use crate::{
     support::{FastMap, Timestamp},
 };
 
-/// Maximum number of clients of one user; a further one evicts the least recently used.
+/// Maximum number of clients of one user. One more replaces the least recently used.
 const MAX_PER_USER: usize = 100;
-/// Maximum number of clients of all users; beyond it, a user without known clients is not shown.
+/// Maximum number of clients of all users. Beyond it, a user without known clients is not shown.
 const MAX_CLIENTS: usize = 10_000;
-/// Maximum size of a stored description in bytes; a longer one is parsed with each request.
+/// Maximum size of a stored description in bytes. A longer one is parsed with each request.
 const MAX_DESCRIPTION: usize = 4 * 1024;
 
 /// A client's description of itself, as slices of its request.
@@ -40,7 +40,7 @@ pub(crate) struct ClientDescription {
 /// The recent clients of one user.
 #[derive(Debug, Default)]
 pub(super) struct RecentClients {
-    /// Keyed by the digest of API key, endpoint and client under a random key, so that a client cannot choose it.
+    /// The key is a digest of API key, endpoint and client with a random key, so that a client cannot choose it.
     clients: RwLock<FastMap<u64, RecentClient>>,
     key: RandomState,
 }
@@ -52,18 +52,18 @@ struct RecentClient {
     name: String,
     rights: Rights,
     revision: Revision,
-    /// `None` if the description is too long.
+    /// The parsed description; `None` if it is too long to be stored.
     info: Option<Arc<ClientInfo>>,
     endpoint: String,
     first: Timestamp,
-    /// Unix time in milliseconds.
+    /// Time of the last request, in milliseconds since the Unix epoch.
     last: AtomicI64,
 }
 
 // === impl ClientDescription ===
 
 impl ClientDescription {
-    /// Parses the description; the request's text can be dropped.
+    /// Parses the description. The result does not borrow the request's text.
     fn read(&self) -> Arc<ClientInfo> {
         Arc::new(ClientInfo {
             revision: self.revision,
@@ -72,7 +72,7 @@ impl ClientDescription {
         })
     }
 
-    /// True if parsing it yields `info`.
+    /// True if parsing this description would yield `info`.
     fn is(&self, info: &ClientInfo) -> bool {
         self.revision == info.revision
             && self.capabilities == *info.capabilities.json()

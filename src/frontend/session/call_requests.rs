@@ -1,4 +1,4 @@
-//! The server's requests that one call carries to its client: sent, answered, repeated, withdrawn.
+//! The server requests that one call carries to its client: they are sent, answered, repeated or cancelled.
 
 use std::{
     future::poll_fn,
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// The server's requests that one call carries.
+/// The server requests that one call carries to its client.
 #[derive(Default)]
 pub(super) struct CallRequests {
     /// The waits for the answers.
@@ -28,7 +28,7 @@ pub(super) struct CallRequests {
 }
 
 impl CallRequests {
-    /// Sends a request: the message for the client; `None` if the client has too many open ones.
+    /// Sends a request. Returns the message for the client; `None` if the client has too many open requests.
     pub(super) fn send(&mut self, session: &Session, pending: PendingRequest) -> Option<Message> {
         let OutgoingRequest { id, method, params, wait } = session.requests.send(pending)?;
         self.waits.push(wait);
@@ -36,7 +36,7 @@ impl CallRequests {
         Some(Message::Request { id, method, params: params.into_params() })
     }
 
-    /// The next message about the open requests: a withdrawal, or a repeated request. `None` if none is open.
+    /// The next message about the open requests: a cancellation, or a repeated request. `None` if none is open.
     pub(super) fn poll_next(&mut self, session: &Session, cx: &mut Context<'_>) -> Poll<Option<Message>> {
         while let Some(end) = ready!(self.waits.poll_next_unpin(cx)) {
             self.open.retain(|open| open != end.id());
@@ -53,13 +53,13 @@ impl CallRequests {
         Poll::Ready(None)
     }
 
-    /// Withdraws the open requests: the messages for the client.
+    /// Cancels the open requests. Returns the messages for the client.
     pub(super) fn withdraw(self) -> impl Iterator<Item = Message> {
         self.open.into_iter().map(|id| withdrawal(&id, "the call that it belonged to ended"))
     }
 
-    /// Lets the open requests outlive the call: on a channel the server may have sent them outside of it, and it
-    /// withdraws requests it no longer needs. Further messages go down a standalone stream.
+    /// Lets the open requests outlive the call. On a channel, the server may have sent them outside of the call, and it
+    /// cancels them itself if it no longer needs them. Further messages about them go to a standalone stream.
     pub(super) fn detach(mut self, session: &Arc<Session>, tracker: &TaskTracker) {
         if self.open.is_empty() {
             return;

@@ -1,5 +1,5 @@
-//! Settings of a client for its whole session: the log level and its subscriptions. They are kept in the session and
-//! its row, and restored if a session is found in the store (design rule 9).
+//! Settings of a client for its whole session: the log level and the subscriptions. They are kept in the session and in
+//! its row, and are restored if a session is found in the store (design rule 9).
 
 use std::{
     pin::pin,
@@ -21,14 +21,14 @@ use crate::mcp::{
     json::{self, Object},
 };
 
-/// Maximum wait for the session's listen to notice a level.
+/// Maximum time to wait until the session's listen has noticed a level.
 const LEVEL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A change of a client's subscriptions.
 enum Setting {
-    /// A subscription to the resource of this URI.
+    /// A subscription to the resource with this URI.
     Subscribed(String),
-    /// The end of such a subscription.
+    /// The end of the subscription to this URI.
     Unsubscribed(String),
 }
 
@@ -40,13 +40,14 @@ impl Session {
         *self.level.borrow()
     }
 
-    /// The same, for its calls and listens.
+    /// The same, in the form that calls and listens need.
     pub(super) fn log_level(&self) -> LogLevel {
         LogLevel::Session(self.level.subscribe())
     }
 
-    /// Sets the lowest level of log messages that the client wants. Waits a moment until the session's listen, if open,
-    /// has passed it to its servers: after that, other clients' calls at a shared server use this level too.
+    /// Sets the lowest level of log messages that the client wants. Then waits a moment until the session's listen, if
+    /// one is open, has passed the level to its servers. From then on, other clients' calls at a shared server use this
+    /// level too.
     async fn set_level(&self, level: Level) {
         let mut noticed = pin!(self.level_noticed.notified());
         noticed.as_mut().enable();
@@ -62,12 +63,12 @@ impl Session {
         self.subscriptions.lock().stored()
     }
 
-    /// Returns `true` if the client may subscribe to `uri`.
+    /// True if the client may subscribe to `uri`.
     pub(crate) fn may_subscribe(&self, uri: &str) -> bool {
         self.subscriptions.lock().has_room(uri)
     }
 
-    /// Adds a subscription, which `held` keeps alive at its server, unless the session has ended.
+    /// Adds a subscription, unless the session has ended. `held` keeps it alive at its server.
     fn add_subscription(&self, uri: String, held: Reply) {
         let mut subscriptions = self.subscriptions.lock();
         if self.ended.is_cancelled() {
@@ -75,12 +76,12 @@ impl Session {
         }
         let (is_new, before) = subscriptions.add(uri, held);
         drop(subscriptions);
-        // without the lock: the end of a subscription calls its server
+        // dropped without the lock, because the end of a subscription calls its server
         drop(before);
         self.changed.fetch_or(is_new, Ordering::AcqRel);
     }
 
-    /// Keeps a subscription of the previous process alive, if it is still wanted.
+    /// Keeps a subscription from the previous process alive, if the client still wants it.
     fn hold_subscription(&self, uri: &str, held: Reply) {
         let mut subscriptions = self.subscriptions.lock();
         if self.ended.is_cancelled() {
@@ -91,13 +92,14 @@ impl Session {
         drop(before);
     }
 
-    /// Ends a subscription at its server. Its URI stays.
+    /// Ends a subscription at its server. Its URI stays stored.
     fn leave_subscription(&self, uri: &str) {
         let held = self.subscriptions.lock().leave(uri);
         drop(held);
     }
 
-    /// Ends all subscriptions at their servers, after the end of the session. Their URIs stay, for a returning client.
+    /// Ends all subscriptions at their servers after the session has ended. Their URIs stay stored, for a client that
+    /// comes back.
     pub(crate) fn leave_subscriptions(&self) {
         let held = self.subscriptions.lock().leave_all();
         drop(held);
@@ -129,8 +131,8 @@ impl Session {
 // === impl Inbound ===
 
 impl Inbound<'_> {
-    /// Sets the level: messages below it do not reach the client. Servers learn it from the session's calls and listens. A
-    /// refused request changes nothing.
+    /// Sets the level: messages below it are not sent to the client. Servers get it with the session's calls and
+    /// listens. If the request is refused, nothing changes.
     pub(super) fn set_level(&self, id: RequestId, params: Payload, client: &Arc<ClientInfo>) -> SessionExchange {
         let name = Object::parse(params.json()).and_then(|params| params.string("level"));
         let Some(level) = name.as_deref().and_then(Level::parse) else {
@@ -150,7 +152,7 @@ impl Inbound<'_> {
         self.exchange((id.clone(), Some((id, call.context.cancel_reason))), set, context)
     }
 
-    /// A subscription counts when its server has granted it.
+    /// Subscribes to a resource. The subscription counts once its server has granted it.
     pub(super) fn subscribe(
         &self,
         id: RequestId,
@@ -168,7 +170,7 @@ impl Inbound<'_> {
         self.set(id, setting, params, client)
     }
 
-    /// Forwards a setting, and stores it once it is granted.
+    /// Forwards a setting to the server, and stores it once the server has granted it.
     fn set(&self, id: RequestId, setting: Setting, params: Payload, client: &Arc<ClientInfo>) -> SessionExchange {
         let call = Call { method: setting.method(), params, context: self.context(client) };
         let (context, cancel_reason) =
@@ -195,7 +197,7 @@ impl Inbound<'_> {
         self.exchange((id.clone(), Some((id, cancel_reason))), noted, context)
     }
 
-    /// Subscribes again to the client's subscriptions from the previous process, in the background.
+    /// Subscribes again to everything that the client was subscribed to in the previous process, in the background.
     pub(crate) fn restore_subscriptions(&self) {
         let Some(client) = self.session.client() else { return };
         let uris = self.session.subscriptions();
@@ -230,10 +232,10 @@ impl Setting {
         }
     }
 
-    /// Stores the setting; `held` keeps a subscription alive.
+    /// Stores the setting. `held` keeps a subscription alive.
     fn granted(self, session: &Session, held: Reply) {
         match self {
-            // the server decides about a request without it
+            // without a URI, the server decides about the request
             Self::Subscribed(uri) if uri.is_empty() => {}
             Self::Subscribed(uri) => session.add_subscription(uri, held),
             Self::Unsubscribed(uri) => session.remove_subscription(&uri),

@@ -1,11 +1,11 @@
-//! One call in a session: the server's reply as messages for the client.
+//! One call in a session: turns the server's reply into messages for the client.
 //!
-//! An exchange is a stream driven by its reader, without a task or a channel. If the client disconnects during a call,
-//! the exchange continues as a task, since a disconnection is not a cancellation in the legacy versions (2025-03-26 to
+//! An exchange is a stream that its reader drives, without a task or a channel. If the client disconnects during a
+//! call, a task continues the exchange, because disconnecting is not cancelling in the legacy versions (2025-03-26 to
 //! 2025-11-25, transports, *Sending Messages*).
 //!
-//! Nothing is buffered here: an unread exchange does not read its reply. Messages of the server then wait, or are
-//! dropped, at the server's connection.
+//! Nothing is buffered here. An exchange that is not read does not read its reply, so the server's messages wait, or
+//! are dropped, at the server's connection.
 
 mod server_messages;
 
@@ -36,55 +36,55 @@ use crate::{
     support::Account,
 };
 
-/// One call: a stream of messages for the client, the response last.
+/// One call: a stream of messages for the client, of which the response is the last.
 #[derive(Debug)]
 pub(crate) struct SessionExchange(ExchangeState);
 
-/// The places of a running request. Dropping them frees both.
+/// The places that a running request takes. Dropping this frees both.
 #[derive(Debug)]
 pub(crate) struct RunningRequest {
-    /// On the list of its session.
+    /// Its entry in the session's list of calls.
     guard: CallGuard,
-    /// Among the calls of its user.
+    /// Its place among the calls of its user.
     _permit: RequestPermit,
 }
 
-/// Behaviour of a call whose reader disconnects.
+/// The behaviour of a call whose reader disconnects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnDisconnect {
-    /// It ends: the connection is the session (2024-11-05), or only the gateway reads it.
+    /// It ends, because the connection is the session (2024-11-05) or only the gateway reads it.
     Cancel,
     /// It continues without a reader.
     Continue,
 }
 
-/// The surroundings of an exchange.
+/// The context of an exchange.
 #[derive(Debug)]
 pub(crate) struct ExchangeContext {
     /// Cancelled when the credential is revoked.
     pub(crate) revoked: Arc<CancellationToken>,
-    /// The fate of the call if its reader disconnects.
+    /// The behaviour of the call if its reader disconnects.
     pub(crate) on_disconnect: OnDisconnect,
-    /// The translator into the client's version.
+    /// Translates messages to the client's version.
     pub(crate) translator: ClientTranslator,
-    /// The owner of everything that outlives the exchange.
+    /// Owns everything that outlives the exchange.
     pub(crate) tracker: TaskTracker,
 }
 
 #[derive(Debug)]
 enum ExchangeState {
     Message(Message),
-    /// A reply, and the tracker for the rest of it if the reader disconnects.
+    /// A reply, and the tracker that runs the rest of it if the reader disconnects.
     Call(OffWorker<Pin<Box<Driven>>, Option<Message>>, TaskTracker),
     Finished,
 }
 
-/// The subject of a reply.
+/// The thing that a reply belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ExchangeSubject {
-    /// A request, answered under this id.
+    /// A request, which is answered under this id.
     Request(RequestId),
-    /// Everything outside of requests; server requests are sent if a standalone stream is open.
+    /// A listen, which gets everything outside of requests. Server requests are sent if a standalone stream is open.
     Listen,
 }
 
@@ -94,24 +94,24 @@ pin_project! {
     struct Driven {
         #[pin]
         revoked: WaitForCancellationFutureOwned,
-        // the end of a listen; a request has a guard for it
+        // ends a listen; a request has a guard for this
         #[pin]
         cancelled: Option<WaitForCancellationFutureOwned>,
         call: CallInProgress,
     }
 }
 
-/// The reader of an exchange.
+/// The messages that the reader of an exchange wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExchangeReader {
-    /// It reads every message.
+    /// It wants every message.
     Messages,
-    /// It reads only the response.
+    /// It wants only the response.
     Response,
     Gone,
 }
 
-/// The cause of a stop.
+/// The reason why a call stops early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StopCause {
     Cancelled,
@@ -127,14 +127,14 @@ struct CallInProgress {
     revoked: Arc<CancellationToken>,
     /// `None` once the outcome is known.
     reply: Option<Reply>,
-    /// A large event, left to the next poll.
+    /// A large event, which the next poll handles.
     large: Option<Event>,
-    /// The server's requests that this call carries, from the first one on.
+    /// The server requests that this call carries; `None` before the first.
     requests: Option<CallRequests>,
-    /// Messages not yet read by the client.
+    /// Messages that the client has not read yet.
     ready: VecDeque<Message>,
     reader: ExchangeReader,
-    /// The places of a request until the outcome is known.
+    /// The places of a request; `None` once the outcome is known.
     running: Option<RunningRequest>,
     /// The account of the server that wrote the last message of a listen.
     writer: Option<Account>,
@@ -151,7 +151,8 @@ impl RunningRequest {
 // === impl SessionExchange ===
 
 impl SessionExchange {
-    /// The exchange of a request's reply. It stops if the client cancels it, the session ends or the credential is revoked.
+    /// The exchange for a request's reply. It stops if the client cancels the request, the session ends or the
+    /// credential is revoked.
     pub(crate) fn request(
         session: Arc<Session>,
         (id, running): (RequestId, RunningRequest),
@@ -161,7 +162,7 @@ impl SessionExchange {
         Self::new(session, (ExchangeSubject::Request(id), Some(running)), (reply, None), context)
     }
 
-    /// The messages of a listen, until it is `cancelled` or the credential is revoked.
+    /// The messages of a listen. They end when it is `cancelled` or the credential is revoked.
     pub(crate) fn listen(
         session: Arc<Session>,
         reply: Reply,
@@ -171,13 +172,13 @@ impl SessionExchange {
         Self::new(session, (ExchangeSubject::Listen, None), (reply, Some(cancelled)), context)
     }
 
-    /// The exchange of this one message.
+    /// An exchange with only this message.
     pub(crate) const fn answered(message: Message) -> Self {
         Self(ExchangeState::Message(message))
     }
 
-    /// Lets the client read only the response: if the call was not polled yet, earlier messages are dropped, and a
-    /// request of the server ends it.
+    /// Lets the client read only the response. If the call was not polled yet, earlier messages are dropped, and a
+    /// server request ends the call.
     pub(crate) fn read_response_alone(&mut self) {
         if let ExchangeState::Call(driven, _) = &mut self.0
             && let Some(driven) = driven.get_mut()
@@ -186,7 +187,7 @@ impl SessionExchange {
         }
     }
 
-    /// The account of the server that wrote the last message of a listen; `None` if it is the gateway's own.
+    /// The account of the server that wrote the last message of a listen; `None` if the gateway wrote it.
     pub(super) fn writer(&mut self) -> Option<Account> {
         match &mut self.0 {
             ExchangeState::Call(driven, _) => driven.get_mut()?.as_mut().project().call.writer.clone(),
@@ -248,7 +249,7 @@ impl Drop for SessionExchange {
         }
         let Ok(runtime) = Handle::try_current() else { return };
         let alone = async move {
-            // a poll that runs elsewhere may end the call
+            // a poll on another thread may end the call
             driven.returned().await;
             let Some(call) = driven.get_mut().map(|driven| driven.as_mut().project().call) else { return };
             if !call.continues_alone() {
@@ -292,7 +293,7 @@ impl Stream for Driven {
                 return Poll::Ready(Some(message));
             }
             let message = match call.poll_event(cx) {
-                // watched only while the reply is pending: most replies are pending once
+                // watched only while the reply is pending, which most replies are just once
                 Poll::Pending if this.revoked.as_mut().poll(cx).is_ready() => continue,
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Some(event)) => call.receive(event),
@@ -314,12 +315,12 @@ impl CallInProgress {
         poll_event(reply, &mut self.large, cx)
     }
 
-    /// True if it continues without its reader.
+    /// True if the exchange continues without its reader.
     fn continues_alone(&self) -> bool {
         self.on_disconnect == OnDisconnect::Continue && self.reply.is_some() && !self.session.ended.is_cancelled()
     }
 
-    /// The message for an event; more may be ready.
+    /// The message for an event; `None` if the client gets none for it. More messages may be ready.
     fn receive(&mut self, event: Event) -> Option<Message> {
         if self.subject == ExchangeSubject::Listen {
             self.writer = event.origin().map(ServerOrigin::account);
@@ -343,8 +344,8 @@ impl CallInProgress {
         }
     }
 
-    /// A result or notification in a call of a method that MCP does not define, or a notification of such a method:
-    /// with the client's own id for the subscription.
+    /// Sets the client's own subscription id in a result or notification, if the call's or the notification's method is
+    /// not defined by MCP.
     fn of_subscriber(&self, notified: Option<&Method>, payload: Payload) -> Payload {
         match &self.subject {
             ExchangeSubject::Request(id)
@@ -358,12 +359,12 @@ impl CallInProgress {
 
     fn stop(&mut self, cause: StopCause) {
         let error = match cause {
-            // the end of the session cancels its calls
+            // when a session ends, it cancels its calls
             StopCause::Cancelled if self.session.ended.is_cancelled() => {
                 ErrorObject::lost("the session ended before the answer came; the call may have run")
             }
             StopCause::Cancelled => {
-                // all versions, cancellation: a cancelled request is not answered
+                // all versions, cancellation: a cancelled request gets no response
                 self.close();
                 return;
             }
@@ -373,7 +374,7 @@ impl CallInProgress {
         self.ready.extend(response);
     }
 
-    /// Ends the call; returns the response, unless other messages have to be read first.
+    /// Ends the call. Returns the response, unless other messages must be read first.
     fn finish(&mut self, outcome: Result<Payload, ErrorObject>) -> Option<Message> {
         self.close();
         let ExchangeSubject::Request(id) = &self.subject else { return None };
@@ -386,7 +387,7 @@ impl CallInProgress {
         None
     }
 
-    /// Ends the call, and withdraws the server's open requests.
+    /// Ends the call, and cancels the server's open requests.
     fn close(&mut self) {
         (self.reply, self.large) = (None, None);
         self.running = None;

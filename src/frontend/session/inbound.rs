@@ -1,5 +1,5 @@
-//! Messages of a client with a session as calls: pings, cancellations and answers end here, everything else goes to the
-//! server.
+//! Turns the messages of a client with a session into calls. Pings, cancellations and answers are handled here;
+//! everything else goes to the server.
 
 use std::{future::poll_fn, sync::Arc};
 
@@ -37,14 +37,14 @@ pub(crate) struct Inbound<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RefusedBatch {
     pub(crate) error: ErrorObject,
-    /// The invalid request.
+    /// The id of the invalid request; `None` if it has none that can be read.
     pub(crate) id: Option<RequestId>,
 }
 
 // === impl Inbound ===
 
 impl Inbound<'_> {
-    /// Starts to serve a message; `None` if it needs no answer.
+    /// Starts to serve a message. Returns `None` if it needs no answer.
     pub(crate) async fn message(&self, message: Message) -> Option<SessionExchange> {
         match message {
             Message::Request { id, method, params } => return Some(self.request(id, method, params)),
@@ -54,11 +54,11 @@ impl Inbound<'_> {
         None
     }
 
-    /// Starts a batch (only 2025-03-26): its requests run concurrently, each with its own answer.
+    /// Starts to serve a batch (only 2025-03-26). Its requests run at the same time, each with its own answer.
     ///
     /// # Errors
     ///
-    /// The refusal of a batch that is invalid in this session.
+    /// If the batch is invalid in this session.
     pub(crate) async fn batch(
         &self,
         messages: Vec<Result<Message, Malformed>>,
@@ -84,7 +84,7 @@ impl Inbound<'_> {
             match message {
                 Ok(message) => exchanges.extend(self.message(message).await),
                 Err(malformed) => {
-                    // JSON-RPC 2.0, section 6: each invalid element has its own error
+                    // JSON-RPC 2.0, section 6: each invalid element gets its own error
                     let id = malformed.id().cloned().unwrap_or(RequestId::NULL);
                     exchanges.push(refuse(id, malformed.to_error()));
                 }
@@ -115,7 +115,7 @@ impl Inbound<'_> {
         }
     }
 
-    /// Serves a notification. It may not have reached the server when this returns.
+    /// Serves a notification. When this returns, it may not have reached the server yet.
     async fn notification(&self, method: Method, params: IndexedJson) {
         let Some(client) = self.session.client() else { return };
         match method {
@@ -158,7 +158,7 @@ impl Inbound<'_> {
         self.exchange((id.clone(), Some((id, cancel_reason))), reply, context)
     }
 
-    /// Drives the reply to a notification: at once if it is ready, else in the background.
+    /// Runs the reply to a notification: at once if it is ready, otherwise in the background.
     fn forward_notification(&self, reply: Reply) {
         let mut outcome = Box::pin(reply.outcome());
         if (&mut outcome).now_or_never().is_some() {
@@ -180,7 +180,8 @@ impl Inbound<'_> {
         });
     }
 
-    /// The exchange of a reply, answered under one id and cancellable under the other.
+    /// The exchange for a reply: `id` is the id of the response, and `cancelled_by` has the id that cancels it; `None`
+    /// if the client cannot.
     pub(super) fn exchange(
         &self,
         (id, cancelled_by): (RequestId, Option<(RequestId, CancelReason)>),
@@ -196,7 +197,7 @@ impl Inbound<'_> {
         }
     }
 
-    /// The surroundings of the exchange of `call`.
+    /// The context for the exchange of `call`.
     pub(super) fn exchange_context(&self, on_disconnect: OnDisconnect, call: &Call) -> ExchangeContext {
         let Context { client, profile, .. } = &call.context;
         ExchangeContext {
@@ -207,7 +208,7 @@ impl Inbound<'_> {
         }
     }
 
-    /// The fate of a call whose reader disconnects.
+    /// The behaviour of a call whose reader disconnects.
     pub(super) fn on_disconnect(&self) -> OnDisconnect {
         if self.session.is_connection() { OnDisconnect::Cancel } else { OnDisconnect::Continue }
     }
@@ -222,7 +223,7 @@ impl Inbound<'_> {
             client: Arc::clone(client),
             profile: self.session.profile(),
             cancel_reason: CancelReason::default(),
-            // its session then ends
+            // if the credential is revoked, its session ends
             revoked: None,
             wait: WaitNotice::default(),
             heard: None,
@@ -230,17 +231,17 @@ impl Inbound<'_> {
     }
 }
 
-/// The exchange of an empty result.
+/// An exchange with an empty result.
 pub(super) fn empty(id: RequestId) -> SessionExchange {
     SessionExchange::answered(Message::result(id, Bytes::from_static(b"{}")))
 }
 
-/// The exchange of an error.
+/// An exchange with an error.
 pub(super) fn refuse(id: RequestId, error: ErrorObject) -> SessionExchange {
     SessionExchange::answered(Message::error(id, error))
 }
 
-/// The `initialize` in a batch.
+/// The id of an `initialize` in a batch; `None` if there is none.
 pub(crate) fn initialize_in(messages: &[Result<Message, Malformed>]) -> Option<RequestId> {
     messages.iter().flatten().find_map(|message| match message {
         Message::Request { id, method: Method::Initialize, .. } => Some(id.clone()),

@@ -1,4 +1,4 @@
-//! The handshake of a session: the client's description of itself, and the server information it gets.
+//! The handshake of a session: the client describes itself, and gets the server information.
 
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ use crate::{
     model::Requester,
 };
 
-/// The bound of a `clientInfo`, in bytes.
+/// Maximum size of `clientInfo`, in bytes.
 const MAX_IMPLEMENTATION: usize = 16 * 1024;
-/// The bound of `capabilities`, in bytes.
+/// Maximum size of `capabilities`, in bytes.
 const MAX_CAPABILITIES: usize = 64 * 1024;
 
 // === impl Inbound ===
@@ -36,13 +36,13 @@ impl Inbound<'_> {
         }
     }
 
-    /// Opens the session for this client: asks the server for its information. Until the client confirms the answer,
-    /// repeating the same description gets the same answer: the Python SDK 1.12 sends each request twice after a login,
-    /// and a client can retry a connection whose servers could not be reached.
+    /// Opens the session for this client, and asks the server for its information. Until the client confirms the
+    /// answer, it gets the same answer if it repeats the same description. The Python SDK 1.12 sends each request twice
+    /// after a login, and a client may retry a connection whose servers could not be reached.
     pub(crate) fn open(&self, id: RequestId, client: ClientInfo) -> SessionExchange {
         let revision = client.revision;
-        // task ids that the client assigns are its own, and ambiguous among several servers; in a version without tasks
-        // the capability has another meaning
+        // task ids that the client assigns are its own, and ambiguous among several servers; in a version without
+        // tasks, the capability means something else
         let has_tasks = self.sender.servers.behind == BehindEndpoint::One && revision.has_core_tasks();
         let client = if has_tasks { client } else { client.without_tasks() };
         if !self.session.introduce(&client, &self.state.settings) {
@@ -52,7 +52,7 @@ impl Inbound<'_> {
         let Some(client) = self.session.client() else { return empty(id) };
         tracing::info!(session = %self.session.id, revision = %revision, user = %self.sender.admission.caller.user,
             client = %client.display(), "a client opens a session");
-        // the session begins with the answer; before that, the gateway asks the server in its own name
+        // the session starts with the answer; before that, the gateway asks the server in its own name
         let context = Context { requester: Requester::Gateway, level: LogLevel::default(), ..self.context(client) };
         let call = Call { method: Method::Discover, params: Payload::absent(revision), context };
         let translator =
@@ -69,7 +69,7 @@ impl Inbound<'_> {
                 Outcome::Failed(error) => error,
                 Outcome::InputRequired(_) => ErrorObject::internal("the server asks before it says who it is"),
             };
-            // a session that is its connection ends with it, so the error has to be sent first
+            // a session that is a connection ends with it, so the error must be sent first
             if !session.is_connection() {
                 state.sessions.forget(&session);
             }
@@ -80,8 +80,8 @@ impl Inbound<'_> {
     }
 }
 
-/// Reads the parameters of `initialize`. The version is required; a missing `capabilities` or `clientInfo` counts as
-/// empty, since old clients leave them out.
+/// Reads the parameters of `initialize`. The version is required. A missing `capabilities` or `clientInfo` counts as
+/// empty, because old clients leave them out.
 pub(crate) fn read_client(params: &Bytes) -> Result<ClientInfo, ErrorObject> {
     let refuse = |what: &str| ErrorObject::invalid_params(&format!("Invalid params: {what}"));
     let params = Object::parse(params).ok_or_else(|| refuse("initialize has no `params` object"))?;
@@ -104,9 +104,9 @@ pub(crate) fn read_client(params: &Bytes) -> Result<ClientInfo, ErrorObject> {
     })
 }
 
-/// The `InitializeResult` for a client of `revision`, from a 2026-07-28 `DiscoverResult`: capabilities, instructions
-/// and the server's name pass unchanged; capabilities that this version cannot use are left out. The payload has the
-/// newest version with a handshake, since server information may have members of any later version.
+/// The `InitializeResult` for a client of `revision`, from a 2026-07-28 `DiscoverResult`. Capabilities, instructions
+/// and the server's name pass unchanged, except for capabilities that this version cannot use. The payload counts as
+/// written in the newest version with a handshake, because server information may have members of any later version.
 fn result(discovered: &Payload, revision: Revision) -> Payload {
     let object = discovered.object();
     let member = |name| object.as_ref().and_then(|object| object.get(name));
@@ -129,7 +129,7 @@ fn result(discovered: &Payload, revision: Revision) -> Payload {
     }
 }
 
-/// The members of `_meta` that are the server's own (`translation` 3.4, *`_meta` keys*); `None` if there are none.
+/// The members of `_meta` that the server itself defined (`translation` 3.4, *`_meta` keys*); `None` if there are none.
 fn vendor_meta(text: &str) -> Option<String> {
     let control = [meta::SERVER_INFO, meta::SUBSCRIPTION_ID];
     let all = Bytes::copy_from_slice(text.as_bytes());

@@ -1,4 +1,4 @@
-//! The listen of a session: all messages of servers outside of calls, for the session's queue (design rule 13).
+//! The listen of a session: puts all server messages outside of calls into the session's queue (design rule 13).
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl Inbound<'_> {
             let mut level = session.level.subscribe();
             loop {
                 tokio::select! {
-                    // before it waits, the listen below has noticed the level
+                    // checked first, so that the listen below has noticed the level before it waits
                     biased;
                     message = messages.next() => match message {
                         Some(message) if session.changes_in_calls.heard(&message, session.queue.open_streams()) => {}
@@ -53,7 +53,7 @@ impl Inbound<'_> {
                     Ok(()) = level.changed() => session.level_noticed.notify_waiters(),
                 }
             }
-            // so that the next stream opens another
+            // so that the next stream opens another listen
             cancelled.cancel();
         });
     }

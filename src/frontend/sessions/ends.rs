@@ -1,4 +1,4 @@
-//! The ends of sessions: by their clients, by the sweep, and to make room.
+//! Ends sessions: for their clients, in the sweep, and to make room.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
-/// Number of sessions that the sweep checks before it lets others run, and writes in one transaction.
+/// Number of sessions that the sweep checks before it lets others run, and that it writes in one transaction.
 const SWEEP_BATCH: usize = 256;
 
 // === impl Sessions ===
 
 impl Sessions {
-    /// Ends a session: from now on it is unknown. Returns when its row is deleted. The row is deleted even if the
-    /// future is dropped earlier.
+    /// Ends a session, which is unknown from now on. Returns once its row is deleted. The row is deleted even if the
+    /// future is dropped before.
     pub(crate) async fn end(&self, session: &Session) {
         if self.remove(session) {
             self.delete(self.row_of(session).into_iter().collect()).await;
@@ -49,7 +49,7 @@ impl Sessions {
         }
     }
 
-    /// Hands a session over to another replica; `false` if it has running calls or tasks.
+    /// Hands a session over to another replica. Returns `false` if it has running calls or tasks.
     pub(crate) async fn give_up(&self, id: &str) -> bool {
         let Some(session) = self.in_memory(id) else { return true };
         if !session.calls.is_empty() || self.tasks.has(&session.id) {
@@ -64,7 +64,7 @@ impl Sessions {
         true
     }
 
-    /// Ends all calls and streams; the sessions themselves stay in the store.
+    /// Ends all calls and streams. The sessions themselves stay in the store.
     pub(crate) fn close(&self) {
         self.closed.cancel();
         for session in self.table.all() {
@@ -79,7 +79,7 @@ impl Sessions {
             self.sweep_some(sessions, now).await;
             yield_now().await;
         }
-        // rows whose deletion failed before, or was not awaited by the client
+        // rows whose deletion failed earlier, or whose clients did not wait for it
         for rows in self.rows.undeleted().chunks(SWEEP_BATCH) {
             self.delete(rows.to_vec()).await;
         }
@@ -90,7 +90,7 @@ impl Sessions {
     pub(crate) async fn delete_idle_rows(&self) {
         let now = self.now();
         let ready = now - self.settings.limits.get().session_idle;
-        // a replica writes the activity of its sessions in each round, possibly a little late
+        // a replica writes the activity of its sessions in each round, and may be a little late
         let elsewhere = ready - self.settings.sweep_every * 2;
         let since = InactiveSince { now, ready, unready: now - self.settings.handshake, elsewhere };
         if let Err(error) = self.deps.storage.mcp_sessions().delete_idle(self.deps.replica, since).await {
@@ -98,7 +98,8 @@ impl Sessions {
         }
     }
 
-    /// A session whose client never finished the handshake is due early, even with an open stream.
+    /// True if the session must end now. A session whose client never finished the handshake is due early, even with an
+    /// open stream.
     fn is_due(&self, session: &Session, now: Timestamp) -> bool {
         let idle = now.since(session.last_seen());
         if !session.is_initialized() && session.calls.is_empty() && idle >= self.settings.handshake {
@@ -140,7 +141,7 @@ impl Sessions {
         }
     }
 
-    /// Takes a session out of memory and ends it; `false` if it had ended.
+    /// Takes a session out of memory and ends it. Returns `false` if it had ended already.
     fn remove(&self, session: &Session) -> bool {
         let removed = self.table.remove(session, || self.before_removal(session));
         if removed {
@@ -149,14 +150,14 @@ impl Sessions {
         removed
     }
 
-    /// Runs before a session leaves the memory: its row is void from then on.
+    /// Runs before a session leaves the memory. Its row no longer counts afterwards.
     pub(super) fn before_removal(&self, session: &Session) {
         if ends_with_row(session) {
             self.rows.mark_ended(Digest::sha256(session.id.as_str()));
         }
     }
 
-    /// Runs after it has left.
+    /// Runs after a session has left the memory.
     pub(super) fn after_removal(&self, session: &Session) {
         metrics::counter!("lockkeeper_frontend_sessions_ended_total").increment(1);
         session.ended.cancel();
@@ -166,7 +167,7 @@ impl Sessions {
         self.deps.observer.ended(&Requester::Session(session.id.clone()));
     }
 
-    /// The row of a session that ended, if it has one.
+    /// The row of a session that ended; `None` if it has none.
     pub(super) fn row_of(&self, session: &Session) -> Option<Digest> {
         let digest = ends_with_row(session).then(|| Digest::sha256(session.id.as_str()))?;
         if session.is_stored() {

@@ -1,27 +1,27 @@
-//! The errors of opening and looking up a session.
+//! Errors from opening a session or looking one up.
 
 use crate::model::ReplicaNumber;
 
-/// Why a session cannot be used.
+/// Reason why a session cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LookupError {
-    /// No session has this id, or it ended, or it is another caller's: the answer does not reveal which.
+    /// No session has this id, or it has ended, or it belongs to another caller. The answer does not reveal which.
     Unknown,
-    /// Another replica has it.
+    /// Another replica owns it.
     Elsewhere(ReplicaNumber),
     /// The store cannot be read.
     Unavailable,
-    /// Too many look-ups of the user wait already.
+    /// Too many look-ups of the user are waiting.
     TooManyLookups,
-    /// It is in the store, but does not fit in memory.
+    /// It is in the store, but does not fit into memory.
     Limit(LimitReached),
 }
 
-/// Why a session cannot be opened.
+/// Reason why a session cannot be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LimitReached {
-    /// The user has as many as one may have, and all of them are in use.
+    /// The user has as many sessions as allowed, and all of them are in use.
     User,
-    /// The gateway has as many as it can have, and no user with more than this one has an idle session.
+    /// The gateway has as many sessions as it can hold, and no user with more sessions than this one has an idle one.
     Gateway,
 }

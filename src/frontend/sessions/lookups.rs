@@ -1,5 +1,5 @@
-//! Permits to look a session up in the store. Each user has one permit, so that a user who names invented sessions
-//! delays only their own look-ups.
+//! Permits to look up a session in the store. Each user has one permit, so a user who sends invented session ids delays
+//! only their own look-ups.
 
 use std::sync::{
     Arc,
@@ -14,15 +14,15 @@ use crate::{
     support::Live,
 };
 
-/// Number of look-ups in the store that may wait for each session a user may have: after a restart of the gateway, a
-/// client sends a few requests at once.
+/// Number of look-ups that may wait for each session that a user may have. After a restart of the gateway, a client
+/// sends a few requests at once.
 const LOOKUPS_PER_SESSION: usize = 4;
 
-/// The running and waiting look-ups.
+/// The look-ups that are running or waiting.
 #[derive(Debug)]
 pub(super) struct Lookups {
     users: DashMap<UserId, Arc<UserLookups>>,
-    /// The limits of sessions, which determine the limit of look-ups.
+    /// The limits of sessions, from which the limit of look-ups follows.
     limits: Live<LimitsConfig>,
 }
 
@@ -30,11 +30,11 @@ pub(super) struct Lookups {
 #[derive(Debug, Default)]
 struct UserLookups {
     permit: Arc<Mutex<()>>,
-    /// The number of running or waiting ones.
+    /// The number of running and waiting look-ups.
     count: AtomicUsize,
 }
 
-/// A user's permit: no other look-up of that user runs while it is held.
+/// A user's permit. While it is held, no other look-up of that user runs.
 #[derive(Debug)]
 pub(super) struct LookupPermit<'a> {
     _guard: OwnedMutexGuard<()>,
@@ -51,12 +51,12 @@ struct Counted<'a> {
 // === impl Lookups ===
 
 impl Lookups {
-    /// No look-ups yet. Their number depends on `sessions_per_user`.
+    /// Creates an empty table. The number of look-ups depends on `sessions_per_user`.
     pub(super) fn new(limits: Live<LimitsConfig>) -> Self {
         Self { users: DashMap::new(), limits }
     }
 
-    /// Waits for the permit of this user; `None` if too many of the user's look-ups wait already.
+    /// Waits for this user's permit; `None` if too many of the user's look-ups are waiting.
     pub(super) async fn permit(&self, user: &UserId) -> Option<LookupPermit<'_>> {
         let theirs = Arc::clone(&self.users.entry(user.clone()).or_default());
         let before = theirs.count.fetch_add(1, Ordering::AcqRel);
@@ -72,7 +72,7 @@ impl Lookups {
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.theirs.count.fetch_sub(1, Ordering::AcqRel);
-        // a task that takes the entry in the meantime has counted itself, or creates another
+        // a task that takes the entry in the meantime has counted itself, or creates a new one
         let is_unused =
             |_: &UserId, theirs: &Arc<UserLookups>| Arc::ptr_eq(theirs, &self.theirs) && Arc::strong_count(theirs) == 2;
         self.lookups.users.remove_if(&self.user, is_unused);

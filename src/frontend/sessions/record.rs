@@ -1,4 +1,4 @@
-//! A session as a row of the store, and for status pages.
+//! Converts a session to a row of the store and back, and to an entry of status pages.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
-/// The row of a session that this replica has; `None` before its client sent `initialize`.
+/// The row of a session that this replica owns; `None` before its client sent `initialize`.
 pub(super) fn row(session: &Session, owner: ReplicaNumber) -> Option<McpSession> {
     let client = session.client()?;
     let (digest, state) = change(session);
@@ -34,7 +34,7 @@ pub(super) fn row(session: &Session, owner: ReplicaNumber) -> Option<McpSession>
     })
 }
 
-/// The part of a session's row that changes.
+/// The part of a session's row that can change.
 pub(super) fn change(session: &Session) -> (Digest, McpSessionState) {
     let state = McpSessionState {
         log_level: session.level().map(|level| level.as_str().to_owned()),
@@ -45,7 +45,7 @@ pub(super) fn change(session: &Session) -> (Digest, McpSessionState) {
     (Digest::sha256(session.id.as_str()), state)
 }
 
-/// The origin of a stored session, for the first request after a restart; `None` if it is another caller's.
+/// The origin of a stored session, for the first request after a restart; `None` if it belongs to another caller.
 pub(super) fn origin(row: &McpSession, id: SessionId, caller: &Caller) -> Option<SessionOrigin> {
     let (user, client, key) = (row.user.clone(), row.client.clone(), row.key.clone());
     let opened = Caller { user, client, grant: None, key, rights: Rights::none() };

@@ -1,5 +1,5 @@
-//! Returning clients over HTTP+SSE: `EventSource` reopens a lost stream by itself, and continues as if nothing had
-//! happened, without `initialize`. The rows of the caller's connections show which client it is.
+//! Clients that come back over HTTP+SSE. `EventSource` reopens a lost stream by itself, and continues without
+//! `initialize` as if nothing had happened. The rows of the caller's connections show which client it is.
 
 use std::collections::HashSet;
 
@@ -14,19 +14,19 @@ use crate::{
     support::Digest,
 };
 
-/// The rows of the connections that a session continues, once its own is written.
+/// The rows of the connections that a session continues. They are replaced once its own row is written.
 pub(crate) struct Continued(Vec<Digest>);
 
-/// The way a client opens a stream.
+/// The way in which a client opens a stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Arrival {
-    /// For the first time, as far as its request shows: it names no version yet, and no event.
+    /// For the first time, as far as its request shows: it names no version and no event.
     First,
-    /// Again, after it lost one, with its version if it names one.
+    /// Again, after it lost a stream; with its version, if it names one.
     Return(Option<Revision>),
 }
 
-/// The known facts of a returning client.
+/// The known facts about a client that comes back.
 struct ReturningClient {
     client: ClientInfo,
     level: Option<Level>,
@@ -36,9 +36,10 @@ struct ReturningClient {
 // === impl Sessions ===
 
 impl Sessions {
-    /// Identifies the session's client with the client of this caller's connections at this endpoint, if those agree:
-    /// the ended ones, or the open ones if none has ended, since a client may come back before its loss is noticed. An
-    /// unidentified client is served without capabilities if it comes back; a new one is left as it is.
+    /// Finds out who the session's client is, from the rows of this caller's connections at this endpoint. Uses the
+    /// ended ones, or the open ones if none has ended, because a client may come back before the gateway notices its
+    /// loss. If the rows agree, they describe the client. If they do not agree, or a client comes back without any, it
+    /// is served without capabilities. A new client without rows stays as it is.
     pub(crate) async fn recognize(
         &self,
         session: &Session,
@@ -62,8 +63,8 @@ impl Sessions {
         Ok(None)
     }
 
-    /// Writes the row of a session in place of the rows that it continues. A session of an unknown client gets no row,
-    /// which would be one more that does not agree.
+    /// Writes the row of a session, which replaces the rows that it continues. A session of an unknown client gets no
+    /// row, because that would be one more row that does not agree with the others.
     pub(crate) async fn keep(&self, session: &Session, Continued(rows): Continued) {
         self.store(session).await;
         if !rows.is_empty() {
@@ -71,7 +72,7 @@ impl Sessions {
         }
     }
 
-    /// True if this caller has had a connection at this endpoint with this version that has ended.
+    /// True if this caller had a connection at this endpoint, with this version, that has ended.
     pub(crate) async fn has_ended_connection(
         &self,
         caller: &Caller,
@@ -84,7 +85,7 @@ impl Sessions {
         Ok(!ended.is_empty())
     }
 
-    /// The rows of the caller's connections at this address: first the ended ones, then the ones open here.
+    /// The rows of the caller's connections at this address. The ended ones come first, then the ones open here.
     async fn connections_of(
         &self,
         caller: &Caller,
@@ -108,7 +109,7 @@ impl Sessions {
     }
 }
 
-/// A client that is unknown except, at best, for its version.
+/// A client of which at most the version is known.
 fn unknown(revision: Option<Revision>) -> ClientInfo {
     ClientInfo {
         revision: revision.unwrap_or(Revision::V2024_11_05),
@@ -120,8 +121,8 @@ fn unknown(revision: Option<Revision>) -> ClientInfo {
 // === impl ReturningClient ===
 
 impl ReturningClient {
-    /// The client that all these rows describe; `None` if there are none, or if they describe several. Settings in
-    /// which they differ are left out.
+    /// The client that all these rows describe; `None` if there are no rows, or if they describe several clients.
+    /// Settings that differ between them are left out.
     fn agreed(rows: &[McpSession]) -> Option<Self> {
         fn description(row: &McpSession) -> (&str, &[u8], &[u8]) {
             (&row.revision, &row.implementation, &row.capabilities)

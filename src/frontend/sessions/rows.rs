@@ -1,9 +1,9 @@
-//! Writes the rows of sessions: changes that wait at the same time share one transaction, so that opening many sessions
-//! costs few of them.
+//! Writes the rows of sessions. Changes that wait at the same time share one transaction, so that opening many sessions
+//! takes few transactions.
 //!
-//! A single change is written at once. Changes that arrive during a transaction wait for it, and the next transaction
-//! takes them in order, up to [`MAX_BATCH`]. Each caller waits for its own commit and gets its own error. Dropping a
-//! caller withdraws nothing.
+//! A single change is written at once. Changes that arrive during a transaction wait, and the next transaction takes up
+//! to [`MAX_BATCH`] of them in order. Each caller waits for its own commit and gets its own error. If a caller is
+//! dropped, its change is still written.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -21,10 +21,11 @@ use crate::{
     support::Digest,
 };
 
-/// Number of changes that share a transaction: few enough that other writers of the database get their turn.
+/// Maximum number of changes in one transaction. It is small enough for other writers of the database to get their
+/// turn.
 const MAX_BATCH: usize = 256;
-/// Number of groups of changes that wait at once; further ones wait for a permit. Deletions need none: there are never
-/// more of them than rows.
+/// Maximum number of groups of changes that wait at once. Any more wait for a permit. Deletions need none, because
+/// there are never more of them than rows.
 const MAX_WAITING: usize = 1_024;
 
 /// The rows of sessions. Cheap to clone.
@@ -34,41 +35,41 @@ pub(super) struct Rows(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     storage: Storage,
-    /// This replica, which writes only the rows of its own sessions.
+    /// The number of this replica, which writes only rows of its own sessions.
     replica: ReplicaNumber,
-    /// Owns the transactions, which continue if the caller is dropped.
+    /// Runs the transactions, which continue if the caller is dropped.
     tracker: TaskTracker,
     permits: Arc<Semaphore>,
     waiting: Mutex<WaitingWrites>,
-    /// Held during a transaction, and taken in the order the groups arrive.
+    /// Held during a transaction. Groups take it in the order of their arrival.
     transaction: tokio::sync::Mutex<()>,
-    /// The ended sessions whose rows may still exist.
+    /// Ended sessions whose rows may still exist.
     ended: DashSet<Digest>,
 }
 
-/// The groups that are not in a transaction yet, in order.
+/// The groups that are not in a transaction yet, in order of arrival.
 #[derive(Debug, Default)]
 struct WaitingWrites(VecDeque<WriteGroup>);
 
-/// Changes that succeed or fail together, with the sender that ends their wait.
+/// Changes that succeed or fail together, and the channel to their waiting caller.
 #[derive(Debug)]
 struct WriteGroup {
     writes: Vec<McpSessionWrite>,
     done: oneshot::Sender<Written>,
-    /// Its permit to wait.
+    /// The group's permit to wait.
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// The end of a group.
+/// The result of writing a group.
 type Written = Result<(), Arc<storage::StorageError>>;
 
-/// Why a change is not in the store.
+/// Reason why a change is not in the store.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum WriteError {
     /// The store rejected it.
     #[error("{0}")]
     Refused(Arc<storage::StorageError>),
-    /// The session ended first.
+    /// The session ended before the change was written.
     #[error("the session ended")]
     Ended,
     #[error("the gateway stops")]
@@ -78,7 +79,7 @@ pub(super) enum WriteError {
 // === impl Rows ===
 
 impl Rows {
-    /// Nothing waits. The transactions run on tasks of `tracker`.
+    /// Creates an empty queue. The transactions run on tasks of `tracker`.
     pub(super) fn new((storage, replica): (Storage, ReplicaNumber), tracker: TaskTracker) -> Self {
         let (waiting, transaction, ended) = (Mutex::default(), tokio::sync::Mutex::default(), DashSet::new());
         Self(Arc::new(Inner {
@@ -92,12 +93,13 @@ impl Rows {
         }))
     }
 
-    /// Adds the row of a session, unless it has ended by then. Returns after the commit.
+    /// Adds the row of a session, unless the session has ended in the meantime. Returns after the commit.
     pub(super) async fn add(&self, row: McpSession, ended: &CancellationToken) -> Result<(), WriteError> {
         self.write(vec![McpSessionWrite::Add(Box::new(row))], ended).await
     }
 
-    /// Writes the row of a session in place of its old row, unless it has ended by then. Returns after the commit.
+    /// Writes the row of a session, which replaces its old row, unless the session has ended in the meantime. Returns
+    /// after the commit.
     pub(super) async fn replace(&self, row: McpSession, ended: &CancellationToken) -> Result<(), WriteError> {
         self.write(vec![McpSessionWrite::Delete(row.digest), McpSessionWrite::Add(Box::new(row))], ended).await
     }
@@ -115,8 +117,8 @@ impl Rows {
         self.commit(done).await
     }
 
-    /// Writes the rows of live sessions, at most [`MAX_BATCH`] at a time, and skips sessions that have ended by then:
-    /// their changes, and the whole row where it is gone. Returns after the commit.
+    /// Writes the changes of live sessions, at most [`MAX_BATCH`] at a time, and the complete row if it is missing.
+    /// Skips sessions that have ended in the meantime. Returns after the commit.
     pub(super) async fn keep(&self, sessions: Vec<(McpSession, &CancellationToken)>) -> Result<(), WriteError> {
         let permit = self.permit().await?;
         let done = {
@@ -129,7 +131,7 @@ impl Rows {
         self.commit(done).await
     }
 
-    /// Writes the state of a session, and that no replica has it. Returns after the commit.
+    /// Writes the state of a session, and that no replica owns it. Returns after the commit.
     pub(super) async fn give_up(&self, (digest, state): (Digest, McpSessionState)) -> Result<(), WriteError> {
         let permit = self.permit().await?;
         let writes = vec![McpSessionWrite::Change(digest, state), McpSessionWrite::GiveUp(digest)];
@@ -137,7 +139,7 @@ impl Rows {
         self.commit(done).await
     }
 
-    /// Deletes the rows of ended connections that another one continues, even if the future is not polled.
+    /// Deletes the rows of ended connections that another connection continues, even if the future is not polled.
     pub(super) fn supersede(&self, ended: Vec<Digest>) -> impl Future<Output = Result<(), WriteError>> + use<> {
         let writes = ended.into_iter().map(McpSessionWrite::Supersede).collect();
         let done = self.0.waiting.lock().add(writes, None);
@@ -151,7 +153,7 @@ impl Rows {
         self.commit(done)
     }
 
-    /// Marks a session as ended: from now on its row is void.
+    /// Marks a session as ended: its row no longer counts.
     pub(super) fn mark_ended(&self, digest: Digest) {
         self.0.ended.insert(digest);
     }
@@ -161,12 +163,12 @@ impl Rows {
         self.0.ended.remove(digest);
     }
 
-    /// Returns `true` if a session is marked as ended, even if its row is not.
+    /// True if a session is marked as ended, even if its row is not.
     pub(super) fn has_ended(&self, digest: &Digest) -> bool {
         self.0.ended.contains(digest)
     }
 
-    /// The ended sessions whose rows could not be deleted yet, or are being deleted.
+    /// The ended sessions whose rows are still to be deleted, or are being deleted.
     pub(super) fn undeleted(&self) -> Vec<Digest> {
         self.0.ended.iter().map(|digest| *digest).collect()
     }
@@ -186,14 +188,14 @@ impl Rows {
 // === impl Inner ===
 
 impl Inner {
-    /// Writes the oldest groups, once the earlier transactions are over. It runs once per group, so none is left over;
-    /// a run that finds nothing had its group taken by another.
+    /// Writes the oldest groups, once the earlier transactions have ended. It runs once for each group, so no group is
+    /// left over. If it finds nothing, another run took its group.
     async fn commit(&self) {
         let _transaction = self.transaction.lock().await;
         let groups = self.waiting.lock().take();
         let all: Vec<_> = groups.iter().flat_map(|group| group.writes.iter().cloned()).collect();
         match self.storage.mcp_sessions().write(&all, self.replica).await.map_err(Arc::new) {
-            // one of them is at fault: each is tried by itself, so that no other fails with it
+            // a group among them is at fault: each is tried separately, so that no other fails with it
             Err(error) if error.is_constraint() && groups.len() > 1 => {
                 for group in groups {
                     let outcome = self.storage.mcp_sessions().write(&group.writes, self.replica).await;
@@ -231,7 +233,7 @@ impl WaitingWrites {
         receiver
     }
 
-    /// The oldest groups: as many as fit into one transaction, at least one.
+    /// The oldest groups: as many as fit into one transaction, but at least one.
     fn take(&mut self) -> Vec<WriteGroup> {
         let mut writes = 0;
         let fits = |group: &&WriteGroup| {

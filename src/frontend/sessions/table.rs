@@ -1,9 +1,9 @@
-//! The sessions in memory, by id and by user: calls share no lock, and opening one looks at other users' sessions only
-//! when the table is full.
+//! The sessions in memory, by id and by user. Calls share no lock, and opening a session reads other users' sessions
+//! only when the table is full.
 //!
-//! A user has at most `sessions_per_user`, across all clients. Once all users together reach the gateway's maximum, the
-//! user with the most sessions gives up the one that has been idle longest. An eighth is kept for users without
-//! sessions.
+//! A user has at most `sessions_per_user` sessions over all clients. Once all users together reach the gateway's
+//! maximum, the user with the most sessions loses the one that has been idle longest. An eighth of the places is kept
+//! for users without sessions.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -27,44 +27,45 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct SessionTable {
     pub(super) by_id: DashMap<SessionId, Arc<Session>, FastHash>,
-    /// Both tables change under the lock of the user.
+    /// Both tables change only under the lock of the user.
     users: DashMap<UserId, Arc<Mutex<UserSessions>>>,
-    /// The number of sessions, including those about to be added.
+    /// The number of sessions, including sessions that are about to be added.
     count: AtomicUsize,
 }
 
-/// The sessions of one user, ordered so that the longest idle one is found without looking at all of them.
+/// The sessions of one user, ordered so that the longest idle one is found without reading all of them.
 #[derive(Debug, Default)]
 struct UserSessions {
-    /// By the last known activity: calls do not report theirs, so it may be later.
+    /// The sessions by their last known activity. Calls do not report their activity, so the real one may be later.
     order: BTreeMap<Rank, Arc<Session>>,
     ranks: HashMap<SessionId, Rank>,
     last: u64,
-    /// Sessions that another user's session is replacing right now.
+    /// Number of sessions that are just replacing a session of another user.
     opening: usize,
 }
 
-/// The reserved place of a session about to be added. Dropping it frees the place.
+/// The reserved place of a session that is about to be added. Dropping this frees the place.
 struct FreePlace<'a>(&'a AtomicUsize);
 
 /// The way a session gets a place.
 enum Room<'a> {
-    /// A free place.
+    /// A place that was free, and is reserved now.
     Free(FreePlace<'a>),
     /// The place of another session of the same user.
     Own(Arc<Session>),
-    /// None: the gateway has reached its maximum, and this user has this many.
+    /// None: the gateway is at its maximum, and this user has this many sessions.
     Full(usize),
 }
 
-/// A time, and a number that tells apart equal times.
+/// A time, and a number that distinguishes equal times.
 type Rank = (Timestamp, u64);
 
 // === impl SessionTable ===
 
 impl SessionTable {
     /// Adds a session within the limits. If the user is at the limit, removes and returns the user's longest idle
-    /// session; if the gateway is, removes one of the user with the most. `before` runs before a removal.
+    /// session. If the gateway is at its limit, removes a session of the user with the most. `before` runs before a
+    /// removal.
     pub(super) fn insert(
         &self,
         session: &Arc<Session>,
@@ -110,7 +111,7 @@ impl SessionTable {
         Ok(evicted)
     }
 
-    /// The place for a session of the user with these sessions.
+    /// Finds a place for a session of the user with these sessions.
     fn room(
         &self,
         sessions: &mut UserSessions,
@@ -118,7 +119,7 @@ impl SessionTable {
         limits: &LimitsConfig,
     ) -> Result<Room<'_>, LimitReached> {
         let is_one_more = sessions.len() + sessions.opening < limits.sessions_per_user;
-        // users without sessions find a place
+        // so that users without sessions find a place
         let most = if sessions.len() == 0 { limits.sessions } else { limits.sessions - limits.sessions / 8 };
         if is_one_more && let Some(place) = self.reserve(most) {
             return Ok(Room::Free(place));
@@ -130,8 +131,8 @@ impl SessionTable {
         if is_one_more { Ok(Room::Full(sessions.len())) } else { Err(LimitReached::User) }
     }
 
-    /// Removes the longest idle session of the user with the most, among users with more than `count`; `None` if all of
-    /// theirs are in use.
+    /// Removes the longest idle session of the user with the most, among users with more than `count` sessions; `None`
+    /// if all of those are in use.
     fn room_of_others(
         &self,
         count: usize,
@@ -154,14 +155,14 @@ impl SessionTable {
         })
     }
 
-    /// The users with their numbers of sessions, in no order.
+    /// The users with their numbers of sessions, in no particular order.
     fn counts(&self) -> Vec<(usize, UserId)> {
         let users: Vec<_> = self.users.iter().map(|entry| (entry.key().clone(), Arc::clone(entry.value()))).collect();
-        // a locked user is opening a session themselves
+        // a locked user is opening a session just now
         users.into_iter().filter_map(|(user, theirs)| Some((theirs.try_lock()?.len(), user))).collect()
     }
 
-    /// Removes a session; `false` if it is not there. `before` runs first.
+    /// Removes a session. Returns `false` if it is not in the table. `before` runs first.
     pub(super) fn remove(&self, session: &Session, before: impl FnOnce()) -> bool {
         let user = &session.owner.user;
         let Some(theirs) = self.users.get(user).map(|theirs| Arc::clone(&theirs)) else { return false };
@@ -179,27 +180,27 @@ impl SessionTable {
         removed
     }
 
-    /// Takes one of these sessions out of both tables; its place stays reserved. `before` runs first.
+    /// Takes a session out of both tables, and keeps its place reserved. `before` runs first.
     fn take_out(&self, sessions: &mut UserSessions, session: &Session, before: impl FnOnce()) {
         before();
         sessions.remove(&session.id);
         self.by_id.remove(&session.id);
     }
 
-    /// The sessions of one caller, in no order.
+    /// The sessions of one caller, in no particular order.
     pub(super) fn of(&self, owner: &Owner) -> Vec<Arc<Session>> {
         let mut sessions = self.of_user(owner.user());
         sessions.retain(|session| session.owner.owner() == *owner);
         sessions
     }
 
-    /// The sessions of one user, in no order.
+    /// The sessions of one user, in no particular order.
     pub(super) fn of_user(&self, user: &UserId) -> Vec<Arc<Session>> {
         let theirs = self.users.get(user).map(|theirs| Arc::clone(&theirs));
         theirs.map(|theirs| theirs.lock().order.values().cloned().collect()).unwrap_or_default()
     }
 
-    /// All of them, in no order.
+    /// All sessions, in no particular order.
     pub(super) fn all(&self) -> Vec<Arc<Session>> {
         self.by_id.iter().map(|session| Arc::clone(&session)).collect()
     }
@@ -208,16 +209,16 @@ impl SessionTable {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Counts one more session, if `max` allows it.
+    /// Counts one more session, unless there are `max` already.
     fn reserve(&self, max: usize) -> Option<FreePlace<'_>> {
         let more = |count| (count < max).then_some(count + 1);
         self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
         Some(FreePlace(&self.count))
     }
 
-    /// Forgets a user without sessions.
+    /// Forgets a user who has no sessions.
     fn remove_empty(&self, user: &UserId) {
-        // no other task has the entry, since getting it takes the lock held here
+        // no other task has the entry, because getting it takes the lock that is held here
         self.users.remove_if(user, |_, theirs| Arc::strong_count(theirs) == 1 && theirs.lock().len() == 0);
     }
 }
@@ -225,7 +226,7 @@ impl SessionTable {
 // === impl FreePlace ===
 
 impl FreePlace<'_> {
-    /// The session is in the table, and keeps the place from now on.
+    /// Keeps the place for a session that is now in the table.
     const fn fill(self) {
         std::mem::forget(self);
     }
@@ -244,7 +245,7 @@ impl UserSessions {
         self.ranks.len()
     }
 
-    /// Returns `true` if this one is among them.
+    /// True if the table has this session.
     fn contains(&self, id: &SessionId) -> bool {
         self.ranks.contains_key(id)
     }
@@ -259,10 +260,11 @@ impl UserSessions {
         }
     }
 
-    /// The session idle longest at `now`; `None` if all are active. A session used since it was ranked gets a later
-    /// rank, so that each use pays for this work.
+    /// The session that is idle longest at `now`; `None` if all are active. A session that was used since it was ranked
+    /// gets a later rank. So each use pays for this work at most once.
     fn longest_idle(&mut self, now: Timestamp) -> Option<Arc<Session>> {
-        // each is passed over at most twice: once because it was used, once because it came behind a used one
+        // each session is passed over at most twice: once because it was used, and once because it came after a used
+        // one
         for _ in 0..self.order.len() * 2 {
             let entry = self.order.first_entry()?;
             let known = entry.key().0;

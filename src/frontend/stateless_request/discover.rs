@@ -2,8 +2,8 @@
 
 use crate::mcp::{Call, Context, Method, Outcome, Payload, Reply, Revision, Server, extensions, json::draft::Draft};
 
-/// The answer to `server/discover`: the server information, with the versions without sessions. Versions with a
-/// handshake are negotiated differently.
+/// Answers `server/discover` with the server information, and with the versions that need no session. The others are
+/// negotiated in a handshake.
 pub(super) fn discover(server: &dyn Server, context: Context) -> Reply {
     let params = Payload::absent(Revision::NEWEST);
     let reply = server.call(Call { method: Method::Discover, params, context });

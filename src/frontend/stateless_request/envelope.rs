@@ -1,5 +1,5 @@
-//! Envelope of a request without a session: version, client and capabilities. A transport that mirrors the body in
-//! headers compares the two between [`RequestEnvelope::read`] and [`RequestEnvelope::check`] (the order of
+//! The envelope of a request without a session: version, client and capabilities. A transport that repeats parts of the
+//! body in headers compares the two between [`RequestEnvelope::read`] and [`RequestEnvelope::check`] (the order of
 //! `translation` 2.8).
 
 use bytes::Bytes;
@@ -14,13 +14,13 @@ use crate::{
 pub(crate) struct RequestEnvelope {
     /// The client's description of itself.
     pub(crate) client: ClientDescription,
-    /// The minimum level of log messages; `None`: no log messages (2026-07-28, logging).
+    /// The minimum level of log messages; `None` for no log messages (2026-07-28, logging).
     pub(crate) level: Option<Level>,
-    /// The version as written.
+    /// The version as the client wrote it.
     pub(crate) version: String,
 }
 
-/// The texts of the members of an envelope, found in one pass.
+/// The texts of an envelope's members, found in one pass.
 #[derive(Default)]
 struct HeldEnvelope<'a> {
     version: Option<&'a str>,
@@ -51,7 +51,7 @@ impl<'a> HeldEnvelope<'a> {
 // === impl RequestEnvelope ===
 
 impl RequestEnvelope {
-    /// Reads the envelope of a request with these parameters.
+    /// Reads the envelope from a request's parameters.
     ///
     /// # Errors
     ///
@@ -73,7 +73,7 @@ impl RequestEnvelope {
         let version = held.version.and_then(json::unquote);
         let version = version.ok_or_else(|| malformed(meta::PROTOCOL_VERSION, "a string"))?;
         let client = ClientDescription {
-            // the check refuses an unsupported one
+            // an unsupported version is refused by the check
             revision: served(&version).unwrap_or(Revision::NEWEST),
             // a client need not identify itself
             implementation: object(meta::CLIENT_INFO, held.client)?.unwrap_or_else(unnamed),
@@ -83,11 +83,11 @@ impl RequestEnvelope {
         Ok(Self { client, level, version })
     }
 
-    /// Checks that a request of `method` can be served.
+    /// Checks that a request for `method` can be served.
     ///
     /// # Errors
     ///
-    /// `-32022` if the version is not supported, `-32601` if it lacks the method.
+    /// `-32022` if the version is not supported, `-32601` if the version does not have the method.
     pub(crate) fn check(&self, method: &Method) -> Result<(), ErrorObject> {
         if served(&self.version).is_none() {
             return Err(unsupported(&self.version));
@@ -116,13 +116,13 @@ fn malformed(key: &str, form: &str) -> ErrorObject {
     ErrorObject::invalid_params(&format!("Invalid params: `{key}` in `_meta` must be {form}"))
 }
 
-/// The version without sessions of this name.
+/// The version with this name; `None` if it is unknown or needs a session.
 fn served(version: &str) -> Option<Revision> {
     Revision::MODERN.into_iter().find(|revision| revision.as_str() == version)
 }
 
-/// The error with the versions without sessions, so that the client can choose (2026-07-28, versioning). Versions with
-/// a handshake are left out; a client would keep requesting them this way.
+/// The error with the versions that need no session, so that the client can choose one (2026-07-28, versioning). The
+/// others are left out, because a client would try them in the same way.
 pub(crate) fn unsupported(requested: &str) -> ErrorObject {
     let data = serde_json::json!({ "supported": Revision::MODERN.map(Revision::as_str), "requested": requested });
     ErrorObject::with_data(ErrorObject::UNSUPPORTED_VERSION, "Unsupported protocol version", &data)

@@ -1,4 +1,5 @@
-//! A running request of a client without a session: its reply, as messages for the client. Dropping it cancels the call.
+//! A running request of a client without a session: turns its reply into messages for the client. Dropping it cancels
+//! the call.
 
 use std::{
     pin::Pin,
@@ -19,40 +20,40 @@ use crate::{
 };
 
 pin_project! {
-    /// A running request that can be ended from outside.
+    /// A running request that can also be ended from outside.
     pub(super) struct RequestExchange {
         // the credential was revoked
         #[pin]
         revoked: WaitForCancellationFutureOwned,
-        // held, so that a revocation finds it
+        // held so that a revocation finds it
         _credential: Arc<CancellationToken>,
         // the gateway stops
         #[pin]
         closed: WaitForCancellationFutureOwned,
         subject: RequestSubject,
-        // `None` once the response is made
+        // `None` once the response is written
         running: Option<(Reply, RequestPermit)>,
-        // a large event, left to the next poll
+        // a large event, which the next poll handles
         large: Option<Event>,
     }
 }
 
-/// The request, and which notifications it gets.
+/// The request, and the notifications that it gets.
 pub(super) struct RequestSubject {
-    /// The id that the response carries.
+    /// The id for the response.
     pub(super) id: RequestId,
     pub(super) method: Method,
-    /// The minimum level of log messages, if it wants any.
+    /// The minimum level of log messages; `None` if the client wants none.
     pub(super) level: Option<Level>,
     pub(super) progress: Progress,
-    /// The translator into the client's version.
+    /// Translates messages to the client's version.
     pub(super) translator: ClientTranslator,
 }
 
-/// Progress notifications of a request.
+/// Treatment of progress notifications in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// It has a token.
+    /// They are sent, since the request has a token.
     Wanted,
     Unwanted,
 }
@@ -71,7 +72,7 @@ impl RequestExchange {
         Self { revoked, _credential: credential, closed, subject, running: Some(running), large: None }
     }
 
-    /// Waits until it is ended from outside: the error for the client.
+    /// Waits until the request is ended from outside. Returns the error for the client.
     fn poll_stopped(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ErrorObject> {
         let this = self.project();
         if this.revoked.poll(cx).is_ready() {
@@ -91,7 +92,8 @@ impl Stream for RequestExchange {
             if self.running.is_none() {
                 return Poll::Ready(None);
             }
-            // before the reply, which starts when it is polled: a request that must not run has not begun
+            // polled before the reply, which starts when it is first polled: a request that must not run has then not
+            // started
             let stopped = self.as_mut().poll_stopped(cx);
             let this = self.as_mut().project();
             let Some((reply, _)) = this.running else { return Poll::Ready(None) };
@@ -114,7 +116,7 @@ impl Stream for RequestExchange {
                     }
                 }
             };
-            // the call has released everything before the client reads its answer
+            // the call has released everything before the client reads the response
             *this.running = None;
             return Poll::Ready(Some(response));
         }
@@ -130,13 +132,13 @@ fn refuse(question: ServerRequest) {
 // === impl RequestSubject ===
 
 impl RequestSubject {
-    /// A notification of this request: its progress, and the log messages that it wants. Other notifications belong to
-    /// a listen.
+    /// A notification for this request: its progress, or a log message that the client wants. Other notifications
+    /// belong to a listen.
     fn notification(&self, notification: Notification) -> Option<Message> {
         let wanted = match notification.method {
             Method::LoggingMessage => self.level.is_some_and(|lowest| level_of(&notification) >= Some(lowest)),
             Method::Progress => self.progress == Progress::Wanted,
-            // custom notifications of the server pass
+            // custom notifications from the server are passed on
             Method::Other(_) => true,
             _ => false,
         };
@@ -149,8 +151,8 @@ impl RequestSubject {
         Some(Message::Notification { method, params: params.into_params() })
     }
 
-    /// A result or notification in a request of a method that MCP does not define, or a notification of such a method:
-    /// with the client's own id for the subscription.
+    /// Sets the client's own subscription id in a result or notification, if the request's or the notification's method
+    /// is not defined by MCP.
     fn of_subscriber(&self, method: &Method, payload: Payload) -> Payload {
         let is_of_extension = self.method.is_of_extension() || method.is_of_extension();
         if !is_of_extension {
@@ -202,7 +204,7 @@ mod tests {
         support::MemoryBudget,
     };
 
-    /// The messages of a request whose reply has these events, after one of the ends from outside if it is cancelled.
+    /// A request whose reply consists of these events. Cancelling one of `stops` ends it.
     fn exchange(
         events: impl Stream<Item = Event> + Send + 'static,
         stops: (&CancellationToken, &CancellationToken),

@@ -1,4 +1,5 @@
-//! `subscriptions/listen` (2026-07-28): the chosen notifications on one stream, acknowledged first and tagged.
+//! `subscriptions/listen` (2026-07-28): sends the chosen notifications on one stream. The first message is the
+//! acknowledgement, and each message has the id of the listen.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,15 +21,15 @@ use crate::{
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_mins(1);
 
 pub(super) struct Listen {
-    /// The id of the request, which tags the notifications.
+    /// The id of the request, which each notification repeats.
     pub(super) id: RequestId,
-    /// The client, and its caller.
+    /// The client, and the caller.
     pub(super) context: Context,
-    /// The translator into the client's version.
+    /// Translates messages to the client's version.
     pub(super) translator: ClientTranslator,
     /// The server to listen to.
     pub(super) server: Arc<dyn Server>,
-    /// The observer of its end, so that subscriptions end.
+    /// Notified of the end of the listen, so that subscriptions end.
     pub(super) observer: RequesterObserver,
 }
 
@@ -44,7 +45,7 @@ impl Drop for EndReport {
 // === impl Listen ===
 
 impl Listen {
-    /// The messages: the acknowledgement, the chosen notifications, and the result if the gateway ends it.
+    /// The messages: the acknowledgement, the chosen notifications, and the result if the gateway ends the listen.
     pub(super) fn messages(
         self,
         chosen: Filter,
@@ -56,7 +57,7 @@ impl Listen {
             let end = EndReport(self.observer.clone(), self.context.requester.clone());
             let call = Call { method: Method::Listen, params: chosen.params(), context: self.context.clone() };
             let mut reply = self.server.call(call);
-            // the first notification is the acknowledgement; a server that sends none has no notifications
+            // the first notification is the acknowledgement; a server that sends none sends no notifications
             let first = tokio::select! {
                 biased;
                 () = drained.cancelled() => None,
@@ -98,7 +99,7 @@ impl Listen {
         honoured.tells(&method, &params).then(|| self.tagged(method, &params))
     }
 
-    /// The result, if the gateway ends the listen.
+    /// The result of the listen, for when the gateway ends it.
     fn ended(&self) -> Bytes {
         let (id, gateway) = (String::from_utf8_lossy(self.id.json()), ClientInfo::gateway_implementation());
         let (subscription, server) = (meta::SUBSCRIPTION_ID, meta::SERVER_INFO);

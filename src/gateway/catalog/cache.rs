@@ -17,10 +17,9 @@ use crate::{
     model::{BackendId, SessionId, UserId},
 };
 
-/// Time during which a change is still reported to new listens.
+/// Time to report a change to new listens.
 pub(super) const JUST_CHANGED: Duration = Duration::from_mins(1);
 
-/// The owner of cached lists.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum CacheOwner {
     /// The gateway itself: shown to everyone who may use the backend.
@@ -29,7 +28,7 @@ pub(crate) enum CacheOwner {
     Session(SessionId),
 }
 
-/// The key of cached lists: servers show different tools to clients with different capabilities.
+/// Key of cached lists: servers show different tools to clients with different capabilities.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ListCacheKey {
     pub(super) owner: CacheOwner,
@@ -38,7 +37,7 @@ pub(crate) struct ListCacheKey {
 
 pub(crate) struct ListCache {
     pub(super) key: ListCacheKey,
-    /// The context for fetching them.
+    /// Context for fetching the lists.
     pub(super) context: Context,
     pub(super) server_info: Arc<Cached<DiscoverInfo>>,
     lists: [Arc<Cached<List>>; 4],
@@ -49,7 +48,7 @@ pub(crate) struct ListCache {
     pub(super) stored: StoredTimes,
 }
 
-/// A list that differs from the one handed out.
+/// A list that differs from the one that clients have.
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
     pub(crate) backend: BackendId,
@@ -57,7 +56,7 @@ pub(crate) struct Change {
     pub(crate) kind: ListKind,
 }
 
-/// Announces changed lists, and remembers for a while which backends had some.
+/// Announces changed lists, and remembers for a while which backends changed theirs.
 #[derive(Clone)]
 pub(crate) struct ListChanges {
     sender: broadcast::Sender<Change>,
@@ -67,7 +66,7 @@ pub(crate) struct ListChanges {
 // === impl ListChanges ===
 
 impl ListChanges {
-    /// Creates the channel. A listener that falls behind by more than `behind` changes learns that it did.
+    /// Creates the channel. A receiver that lags behind by more than `behind` changes gets an error.
     pub(crate) fn new(behind: usize) -> Self {
         Self { sender: broadcast::Sender::new(behind), recent: Arc::default() }
     }
@@ -77,7 +76,7 @@ impl ListChanges {
         recent.retain(|(backend, at)| *backend != change.backend && now - *at < JUST_CHANGED);
         recent.push((change.backend.clone(), now));
         drop(recent);
-        // an error only means that there is no listener
+        // fails only if there is no receiver
         let _ = self.sender.send(change);
     }
 
@@ -86,7 +85,7 @@ impl ListChanges {
         self.sender.subscribe()
     }
 
-    /// The backends whose lists have just changed.
+    /// Backends whose lists changed within [`JUST_CHANGED`].
     pub(crate) fn recent(&self) -> Vec<BackendId> {
         let recent = self.recent.lock();
         recent.iter().filter(|(_, at)| at.elapsed() < JUST_CHANGED).map(|(backend, _)| backend.clone()).collect()
@@ -142,7 +141,7 @@ impl ListCache {
         self.key == ListCacheKey::OWN
     }
 
-    /// True if a change of this list is fetched without waiting for a request.
+    /// True if a changed list is fetched again without a request for it.
     pub(super) fn is_followed(&self, kind: ListKind) -> bool {
         self.is_own() || self.key.owner == CacheOwner::Base && self.wanted[kind as usize].load(Ordering::Relaxed)
     }
@@ -168,7 +167,7 @@ impl ListCache {
 // === impl Change ===
 
 impl Change {
-    /// The notification of its changes.
+    /// The notification for the change.
     pub(crate) const fn method(&self) -> Method {
         self.kind.change()
     }

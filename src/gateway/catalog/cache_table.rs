@@ -1,4 +1,4 @@
-//! The caches of one backend, by owner and capabilities: as many as the memory of the server's account allows.
+//! Caches of one backend, by owner and capabilities: as many as the memory for the server allows.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -8,7 +8,7 @@ use crate::support::{Account, FastMap, memory::Charge};
 /// Bytes charged for a cache without its lists.
 const CACHE: usize = 4 * 1024;
 
-/// The caches. If there is no memory for another, the least recently used one is removed.
+/// Caches by key. If there is no memory for another, the least recently used one is removed.
 pub(super) struct CacheTable {
     caches: FastMap<ListCacheKey, Arc<ListCache>>,
     charge: Charge,
@@ -43,7 +43,7 @@ impl CacheTable {
             // the gateway's own cache stays
             let others = self.caches.values().filter(|cache| !cache.is_own());
             let oldest = others.min_by_key(|cache| cache.used.load(Ordering::Relaxed)).map(|cache| cache.key.clone());
-            // the new cache takes over its charge
+            // the new cache takes over the charge of the removed one
             oldest.and_then(|key| self.caches.remove(&key));
         }
         let cache = Arc::new(make(key.clone()));
@@ -55,10 +55,10 @@ impl CacheTable {
         self.retain(|other| other != key);
     }
 
-    /// Removes the caches whose keys `is_kept` does not accept.
+    /// Keeps only the caches whose keys satisfy `is_kept`.
     pub(super) fn retain(&mut self, is_kept: impl Fn(&ListCacheKey) -> bool) {
         self.caches.retain(|key, _| is_kept(key));
-        // a cache without memory was not charged
+        // a cache created without memory was not charged
         let paid = self.charge.bytes().min(self.caches.len() * CACHE);
         self.charge.shrink(self.charge.bytes() - paid);
     }

@@ -1,7 +1,7 @@
 //! A value that is fetched from a backend and served from memory.
 //!
-//! At most one fetch runs at a time, for all readers. A failure keeps the old value: a backend that restarts will offer
-//! it again.
+//! At most one fetch runs at a time, for all readers. After a failure the old value stays: a restarted backend will
+//! offer it again.
 
 use std::{
     sync::{Arc, OnceLock, Weak},
@@ -22,56 +22,56 @@ use crate::{
 
 /// Pause before a failed fetch is retried.
 const RETRY: Duration = Duration::from_secs(1);
-/// Pause after a fetch for a reported change found no change: it doubles with each further one, starting with the
-/// second.
+/// Pause after a fetch for a reported change that found no change. Starts with the second such fetch in a row, and
+/// doubles with each further one.
 const CALM: Duration = Duration::from_millis(200);
-/// The longest of these pauses. A report that comes later than that counts as the first.
+/// Maximum of these pauses. Later reports start again without a pause.
 const LONGEST_CALM: Duration = Duration::from_mins(1);
 
 /// A value that is fetched, cached and refreshed.
 pub(crate) struct Cached<T> {
     state: Mutex<CachedState<T>>,
-    /// Counts finished fetches.
+    /// Number of finished fetches.
     rounds: watch::Sender<u64>,
-    /// Set once an account pays for the value.
+    /// Set once the value is charged to an account.
     listed: OnceLock<Listed>,
 }
 
 struct CachedState<T> {
     value: Option<Arc<T>>,
     failure: Option<ErrorObject>,
-    /// Number of the running or last fetch.
+    /// Number of the running or latest fetch.
     round: u64,
-    /// Start of the running fetch.
+    /// The time when the running fetch began.
     began: Option<Instant>,
-    /// End of the last fetch.
+    /// The time when the last fetch ended.
     ended: Option<Instant>,
-    /// Time of the last fetch whose value differed from the one handed out before.
+    /// The time when a fetch last brought a value that differs from the one that clients had.
     changed: Option<Instant>,
     /// True if the backend reported a change since the running or last fetch started.
     stale: bool,
-    /// The outcome of such reports.
+    /// History of such reports.
     reports: ChangeReports,
-    /// True if a client knows about a change missing from the value.
+    /// True if a client knows about a change that the value does not have.
     outdated: bool,
-    /// The substitute that was handed out for a missing value: nothing, or another value.
+    /// What clients got in place of a missing value: nothing, or another value.
     to_notify: Option<Substitute<T>>,
-    /// The value of an earlier process, until a new one arrives.
+    /// The value of an earlier run, until a new one arrives.
     remembered: Option<Arc<T>>,
 }
 
-/// The fetches for reported changes.
+/// History of fetches for reported changes.
 #[derive(Default)]
 struct ChangeReports {
-    /// True if the running or last fetch was for a reported change.
+    /// True if the running or latest fetch was for a reported change.
     is_fetched: bool,
     /// Number of such fetches in a row that found no change.
     fruitless: u32,
-    /// True if one is planned for the end of a pause.
+    /// True if a fetch is planned for the end of a pause.
     is_planned: bool,
 }
 
-/// Substitute for a missing value.
+/// What clients got in place of a missing value.
 enum Substitute<T> {
     Nothing,
     Another(Arc<T>),
@@ -82,11 +82,11 @@ pub(crate) struct Freshness<T> {
     pub(crate) value: Option<Arc<T>>,
     pub(crate) failure: Option<ErrorObject>,
     pub(crate) began: Option<Instant>,
-    /// True if it should be fetched.
+    /// True if it should be fetched now.
     pub(crate) due: bool,
-    /// Time of the next check that may find it due.
+    /// The time to check again if it is due.
     pub(crate) due_at: Instant,
-    /// True if a client knows about a change missing from the value.
+    /// True if a client knows about a change that the value does not have.
     pub(crate) outdated: bool,
 }
 
@@ -94,28 +94,28 @@ pub(crate) struct Lookup<T> {
     /// The cache that a running fetch will fill.
     pub(crate) cached: Arc<Cached<T>>,
     pub(crate) freshness: Freshness<T>,
-    /// The gateway's own list, until the cache is filled.
+    /// The gateway's own list, to use until the cache is filled.
     pub(crate) fallback: Option<Arc<T>>,
-    /// True if it is read after a change: then only the new value will do, unless others would have to wait.
+    /// True if the reader knows about a change. If it reads only this backend, it waits for the new value.
     pub(crate) is_told: bool,
-    /// True if the value of an earlier process is good enough until there is a new one.
+    /// True if the value of an earlier run will do until there is a new one.
     pub(crate) may_be_remembered: bool,
     pub(crate) backend: BackendId,
 }
 
-/// The end of a fetch.
+/// Outcome of a fetch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FetchEnd {
-    /// True if the value differs from the one handed out before.
+    /// True if the value differs from the one that clients have.
     pub(crate) changed: bool,
-    /// True if it went stale during the fetch and must be fetched again.
+    /// True if the value became stale during the fetch, so that it must be fetched again.
     pub(crate) again: bool,
 }
 
 // === impl Cached ===
 
 impl<T: PartialEq> Cached<T> {
-    /// Creates an empty cache.
+    /// Creates an empty cache, which is due.
     pub(crate) fn new() -> Self {
         let state = CachedState {
             value: None,
@@ -133,7 +133,7 @@ impl<T: PartialEq> Cached<T> {
         Self { state: Mutex::new(state), rounds: watch::Sender::new(0), listed: OnceLock::new() }
     }
 
-    /// The present state. A value is due if it is stale and no pause delays it, or if it is older than `refresh`; after
+    /// The current state. A value is due if it is stale and no pause delays it, or if it is older than `refresh`; after
     /// a failure, one second later.
     pub(crate) fn look(&self, refresh: Duration) -> Freshness<T> {
         let state = self.state.lock();
@@ -149,7 +149,7 @@ impl<T: PartialEq> Cached<T> {
             (None, Some(ended)) if state.failure.is_none() && !state.stale => {
                 ended.checked_add(refresh).unwrap_or_else(|| now + RETRY)
             }
-            // a running fetch may fail; it is checked again then
+            // a running fetch may fail, so check again then
             _ => now + RETRY,
         };
         let CachedState { value, failure, began, outdated, .. } = &*state;
@@ -157,7 +157,7 @@ impl<T: PartialEq> Cached<T> {
     }
 
     /// Plans a fetch for a reported change, delayed because the reports before it were false alarms. Returns the delay;
-    /// `None` if there is none, or a fetch is planned already.
+    /// `None` if no delay applies, or a fetch is already planned.
     pub(crate) fn plan(&self) -> Option<Duration> {
         let mut state = self.state.lock();
         if !state.stale || state.reports.is_planned || state.began.is_some() {
@@ -168,7 +168,7 @@ impl<T: PartialEq> Cached<T> {
         Some(calm)
     }
 
-    /// True if the fetch for a reported change is delayed because the reports before it were false alarms.
+    /// True if the next fetch for a reported change is delayed, because earlier reports were false alarms.
     pub(crate) fn is_kept(&self) -> bool {
         self.state.lock().calm().is_some()
     }
@@ -239,7 +239,7 @@ impl<T: PartialEq> Cached<T> {
         }
     }
 
-    /// Stores the value of an earlier process, for readers that wait for a first one.
+    /// Stores the value of an earlier run, for readers that wait for a first one.
     pub(crate) fn remember(&self, value: Arc<T>) {
         let mut state = self.state.lock();
         if state.value.is_none() {
@@ -249,12 +249,12 @@ impl<T: PartialEq> Cached<T> {
         self.rounds.send_modify(|_| {});
     }
 
-    /// The value of an earlier process, until there is a new one.
+    /// The value of an earlier run, until there is a new one.
     pub(crate) fn remembered(&self) -> Option<Arc<T>> {
         self.state.lock().remembered.clone()
     }
 
-    /// Records that `instead`, or nothing, was handed out for the missing value.
+    /// Records what clients got in place of the missing value: `instead`, or nothing.
     pub(crate) fn notify_later(&self, instead: Option<Arc<T>>) {
         let mut state = self.state.lock();
         if state.value.is_none() {
@@ -274,7 +274,7 @@ impl<T: PartialEq> Cached<T> {
         is_news
     }
 
-    /// Records that a client knows about a change at the backend: it waits a moment for the new value.
+    /// Records that a client knows about a change at the backend: readers wait a moment for the new value.
     pub(crate) fn outdate(&self) {
         self.state.lock().outdated = true;
     }
@@ -293,7 +293,7 @@ impl<T: PartialEq> Cached<T> {
         }
     }
 
-    /// Forgets a failed fetch, since its cause is gone. A fetch that is running and fails is repeated at once.
+    /// Forgets a failed fetch, because its cause is gone. If the running fetch fails, it is repeated at once.
     pub(crate) fn forget_failure(&self) {
         let mut state = self.state.lock();
         state.stale |= state.failure.take().is_some() || state.began.is_some();
@@ -319,7 +319,7 @@ impl<T: PartialEq> Cached<T> {
         self.settled_unless(|_| false).await;
     }
 
-    /// The same, but stops waiting once there is the value of an earlier process.
+    /// The same, but ends as soon as there is a value of an earlier run.
     pub(crate) async fn settled_or_remembered(&self) {
         self.settled_unless(|state| state.remembered.is_some()).await;
     }
@@ -352,7 +352,7 @@ impl<T> CachedState<T> {
 }
 
 impl<T: PartialEq + Send + Sync + 'static> Cached<T> {
-    /// Lets the value be dropped if this account, which pays for it, holds too much.
+    /// Lets the account, which pays for the value, drop it when memory is short.
     pub(crate) fn is_paid_by(self: &Arc<Self>, account: &Account) {
         self.listed.get_or_init(|| {
             let holding: Weak<Self> = Arc::downgrade(self);
@@ -369,7 +369,7 @@ impl<T: Send + Sync> Holding for Cached<T> {
         let Some(mut state) = self.state.try_lock() else { return };
         let (dropped, remembered) = (state.value.take(), state.remembered.take());
         if dropped.is_some() || remembered.is_some() {
-            // it may have changed since, so it is stale
+            // it may change while it is missing, so it is stale
             (state.stale, state.to_notify) = (true, Some(Substitute::Nothing));
         }
         drop(state);
@@ -380,22 +380,22 @@ impl<T: Send + Sync> Holding for Cached<T> {
 // === impl Lookup ===
 
 impl<T: PartialEq> Lookup<T> {
-    /// The present value, never its substitute.
+    /// The current value itself, without a substitute.
     pub(crate) fn own(&self) -> Option<&Arc<T>> {
         self.freshness.value.as_ref()
     }
 
-    /// The present value or its substitute.
+    /// The current value or its substitute.
     pub(crate) fn at_hand(&self) -> Option<Arc<T>> {
         self.freshness.value.clone().or_else(|| self.fallback.clone())
     }
 
-    /// The value of an earlier process, if that is good enough.
+    /// The value of an earlier run, if that will do.
     pub(crate) fn remembered(&self) -> Option<Arc<T>> {
         if self.may_be_remembered { self.cached.remembered() } else { None }
     }
 
-    /// Waits until there is a value to take, or the fetch has failed. True if there is a value.
+    /// Waits until there is a usable value, or the fetch has failed. Returns true if there is a value.
     pub(crate) async fn available(&self) -> bool {
         if self.may_be_remembered {
             self.cached.settled_or_remembered().await;
@@ -413,7 +413,7 @@ impl<T: PartialEq> Lookup<T> {
         self.take()
     }
 
-    /// The value or its substitute. A reader who gets less is notified later.
+    /// The value or its substitute. A reader who gets a substitute or nothing is notified later.
     pub(crate) fn take(self) -> Result<Arc<T>, ErrorObject> {
         if let Some(value) = self.cached.value() {
             return Ok(value);
@@ -476,7 +476,7 @@ mod tests {
         cached.begin();
         let mut first = Box::pin(cached.settled());
         assert!(first.as_mut().now_or_never().is_none());
-        // it came after this one began
+        // a change reported after this fetch began
         cached.invalidate();
         let mut told = Box::pin(cached.settled());
         assert!(told.as_mut().now_or_never().is_none());
@@ -511,7 +511,7 @@ mod tests {
         }
         assert_eq!(pauses[..6], [0, 0, 200, 400, 800, 1600]);
         assert_eq!(pauses[10..], [51_200, 60_000, 60_000, 60_000]);
-        // a report may come before the answer to the fetch that it is about
+        // a report may arrive before the response that already contains the change
         cached.invalidate();
         tokio::time::advance(cached.plan().unwrap() + Duration::from_millis(1)).await;
         cached.planned();

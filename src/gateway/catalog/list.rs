@@ -32,9 +32,9 @@ pub(super) const MAX_ENTRIES: usize = 100_000;
 /// Everything of one kind that one backend offers.
 #[derive(Debug, Default)]
 pub(crate) struct List {
-    /// The entries, in the backend's order.
+    /// Entries, in the backend's order.
     pub(crate) entries: Vec<ListEntry>,
-    /// The version of the entries; `None` if the backend was not asked.
+    /// Version of the entries; `None` if the backend was not asked.
     pub(crate) revision: Option<Revision>,
     /// The server that wrote them, if known.
     origin: Option<ServerOrigin>,
@@ -43,29 +43,30 @@ pub(crate) struct List {
     /// The unchanged result, if one page held all entries.
     pub(crate) whole: Option<Payload>,
     conversions: Conversions,
-    /// The place of each entry whose merged name was shortened.
+    /// Position of each entry whose merged name was shortened.
     short: HashMap<String, usize>,
-    /// The tools with parameters that clients mirror.
+    /// Tools with parameters that clients mirror, by name.
     mirrored: HashMap<String, Mirrored>,
-    /// The tools whose output schema is wrapped for clients whose structured output is an object.
+    /// Names of tools whose output schema is wrapped for clients whose version allows only objects as structured
+    /// output.
     wrapped: HashSet<String>,
     /// Entries hidden from all clients, or from clients of some versions.
     left_out: Omitted,
-    /// The names or URIs of all entries; filled from the second page on.
+    /// Names or URIs of all entries; filled from the second page on.
     keys: HashSet<String>,
-    /// The places of the entries in the order of their keys; filled by the first search.
+    /// Positions of the entries in the order of their keys; filled by the first search.
     by_key: OnceLock<Vec<usize>>,
-    /// The places and origins of resources and templates that are web addresses.
+    /// Positions and origins of resources and templates that are web addresses.
     web: Vec<(usize, Option<Origin>)>,
-    /// The digest of its pages as received; `None` if there were none.
+    /// Digest of its pages as received; `None` if there were none.
     pub(super) written: Option<Digest>,
     /// Memory charged for its pages.
     charge: Option<Charge>,
-    /// The reason for having no entries, unless the server listed none.
+    /// Why there are no entries, unless the server sent an empty list.
     absence: Option<EmptyList>,
-    /// True if its server says that only its reader may see it.
+    /// True if the server marks it as private to its reader.
     pub(super) is_for_reader_only: bool,
-    /// True if an earlier process fetched it.
+    /// True if an earlier run fetched it.
     pub(crate) is_remembered: bool,
 }
 
@@ -83,15 +84,15 @@ pub(crate) struct ListEntry {
     pub(crate) raw: Bytes,
     /// The same with the names and URIs of the merged endpoint.
     pub(crate) merged: Bytes,
-    /// The versions whose clients see it.
+    /// Versions whose clients see the entry.
     pub(crate) valid_in: ValidIn,
 }
 
-/// Fit of a page within the limits of its list.
+/// Result of adding a page to a list with limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PageFit {
     Whole,
-    /// The remaining entries were dropped.
+    /// The list is full; the remaining entries were dropped.
     Cut,
 }
 
@@ -102,7 +103,7 @@ impl List {
         Self::default()
     }
 
-    /// An empty list for the entries of an earlier process.
+    /// An empty list, for entries of an earlier run.
     pub(super) fn remembered() -> Self {
         Self { is_remembered: true, ..Self::default() }
     }
@@ -112,7 +113,7 @@ impl List {
         Self { absence: Some(reason), ..Self::default() }
     }
 
-    /// The reason for having no entries; `None` if there are some.
+    /// Why there are no entries; `None` if there are some.
     pub(crate) fn emptiness(&self) -> Option<EmptyList> {
         if !self.entries.is_empty() {
             return None;
@@ -124,8 +125,8 @@ impl List {
         })
     }
 
-    /// Adds the entries of another page, with merged names of at most `longest_name` characters, and returns `Cut` if
-    /// the list would exceed [`MAX_ENTRIES`]. If the backend changes its version between two pages, the list keeps the
+    /// Adds the entries of another page, with merged names of at most `longest_name` characters. Returns `Cut` if the
+    /// list would exceed [`MAX_ENTRIES`]. If the backend changes its version between two pages, the list keeps the
     /// version of the first.
     pub(crate) fn add(
         &mut self,
@@ -210,7 +211,7 @@ impl List {
         Ok(())
     }
 
-    /// All entries as one page, for a later process.
+    /// All entries as one page, for a later run.
     pub(super) fn as_page(&self, kind: ListKind) -> Payload {
         if let Some(whole) = &self.whole {
             return whole.clone();
@@ -242,7 +243,7 @@ impl List {
         converted
     }
 
-    /// Bytes of the entries that [`Self::converted`] would translate now; 0 if they are translated already or need no
+    /// Number of bytes that [`Self::converted`] would translate; 0 if they are translated already or need no
     /// translation.
     pub(crate) fn untranslated(&self, revision: Revision, profile: Profile) -> usize {
         let is_written = self.revision.is_none_or(|written| written == revision);
@@ -285,8 +286,8 @@ impl List {
         &self.left_out
     }
 
-    /// True if the entry with this own name is hidden from clients of `revision`. If too many entries were left out to
-    /// record them by name, this is true of every entry that is not shown.
+    /// True if the entry with this own name is hidden from clients of `revision`. If too many entries were hidden to
+    /// record all their names, this is true for every entry that is not shown.
     pub(crate) fn leaves_out(&self, name: &str, revision: Revision) -> bool {
         let may_be_left_out = self.left_out.is_cut() || self.left_out.first().iter().any(|entry| entry.name == name);
         may_be_left_out && !self.shows(name, revision)
@@ -297,7 +298,7 @@ impl List {
         self.named(name).any(|entry| entry.valid_in.has(revision))
     }
 
-    /// The places, URIs and origins of resources and templates that are web addresses.
+    /// Positions, URIs and origins of resources and templates that are web addresses.
     pub(crate) fn web(&self) -> impl Iterator<Item = (usize, &str, Option<&Origin>)> {
         self.web.iter().map(|(at, origin)| (*at, self.entries[*at].key.as_str(), origin.as_ref()))
     }
@@ -314,7 +315,7 @@ impl List {
         by_key[first..].iter().map(|at| &self.entries[*at]).take_while(move |entry| entry.key == name)
     }
 
-    /// The original of a shortened merged name.
+    /// The original name for a shortened merged name.
     pub(crate) fn unshorten(&self, shown: &str) -> Option<&str> {
         self.short.get(shown).map(|at| self.entries[*at].key.as_str())
     }
@@ -329,8 +330,8 @@ impl List {
         self.mirrored.get(name)
     }
 
-    /// True if this tool's output schema is wrapped for clients whose structured output is an object; `None` if there
-    /// is no such tool.
+    /// True if this tool's output schema is wrapped for clients whose version allows only objects as structured output;
+    /// `None` if there is no such tool.
     pub(crate) fn wraps_output_of(&self, name: &str) -> Option<bool> {
         self.wrapped.contains(name).then_some(true).or_else(|| self.named(name).next().map(|_| false))
     }

@@ -1,4 +1,4 @@
-//! Lists of an earlier process, shown until the server has answered (`translation` 6.7).
+//! Lists of an earlier run, shown until the server has answered (`translation` 6.7).
 
 use std::time::Duration;
 
@@ -18,13 +18,14 @@ const STORE_AGAIN: Duration = Duration::from_hours(24);
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ListPlace {
     pub backend: BackendId,
-    /// Digest of the server and the rules for its tools, as configured. A changed section means another server.
+    /// Digest of the server and of the rules for its tools, as configured. If it differs, the stored list belongs to
+    /// another server.
     pub section: Digest,
-    /// The only user who may see it; `None` if all may.
+    /// The only user who may see it; `None` if all users may.
     pub user: Option<UserId>,
-    /// The capabilities sent to the server, as canonical text; empty: none.
+    /// Capabilities sent to the server, as canonical text; empty if none.
     pub capabilities: String,
-    /// The list method.
+    /// Method that lists it.
     pub method: Method,
 }
 

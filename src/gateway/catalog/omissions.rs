@@ -1,4 +1,4 @@
-//! The entries of one backend hidden from clients: whether there are any, and which were logged.
+//! Entries of one backend that are hidden from clients: if there are any, and which were logged.
 
 use std::{
     collections::HashSet,
@@ -15,12 +15,12 @@ use crate::{
     model::BackendId,
 };
 
-/// Maximum number of entries of one backend logged by name; further ones are only counted.
+/// Maximum number of entries of one backend that are logged by name; more are only counted.
 const MAX_LOGGED: usize = 1_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Omissions {
-    /// True if any list left out a tool; otherwise calls skip the rest.
+    /// True once a list left out a tool; until it is, calls need not check.
     tools: AtomicBool,
     logged: Mutex<HashSet<(ListKind, LeftOut)>>,
 }

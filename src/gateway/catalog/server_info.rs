@@ -54,14 +54,14 @@ impl DiscoverInfo {
         named
     }
 
-    /// The server's `Implementation`, if there is one.
+    /// The server's `Implementation`; `None` if it sent none.
     pub(crate) fn server(&self) -> Option<Bytes> {
         let object = self.result.object()?;
         let meta = Object::parse(object.get(meta::META)?.as_bytes())?;
         Some(Bytes::copy_from_slice(meta.get(meta::SERVER_INFO)?.as_bytes()))
     }
 
-    /// Instructions of the server, if they are not blank.
+    /// The server's instructions; `None` if they are missing or blank.
     pub(crate) fn instructions(&self) -> Option<String> {
         self.result.string("instructions").filter(|text| !text.trim().is_empty())
     }

@@ -36,42 +36,42 @@ use crate::{
 
 /// Maximum time of one fetch, including the backend's start.
 const FETCH_TIMEOUT: Duration = Duration::from_mins(5);
-/// Pause before a list that went stale during its fetch is fetched again.
+/// Pause before a list that became stale during its fetch is fetched again.
 const REST: Duration = Duration::from_millis(100);
-/// Factor for the lifetime of a list whose server declares change notifications.
+/// Factor for the maximum age of a list, if its server declares change notifications.
 const TRUST: u32 = 10;
 /// Maximum number of pages of one list.
 const MAX_PAGES: usize = 1_000;
 /// Maximum size of one list, in bytes.
 const MAX_BYTES: usize = 64 << 20;
-/// Maximum size of a list stored for a later process, in bytes.
+/// Maximum size of a list that is stored for a later run, in bytes.
 const MAX_KEPT_BYTES: usize = 4 << 20;
 
-/// No tool of any list mirrors a parameter.
+/// Value of [`ListSource::mirroring`]: no tool of any list mirrors a parameter.
 pub(super) const NONE_MIRRORS: u8 = 1;
-/// Some tool does, so calls have to consult the lists.
+/// Value of [`ListSource::mirroring`]: some tool does, so calls must consult the lists.
 const SOME_MIRROR: u8 = 2;
 
 pub(super) struct ListSource {
     pub(super) backend: BackendId,
     pub(super) server: Arc<dyn Server>,
     pub(super) settings: CatalogSettings,
-    /// The server's account, which pays for its lists.
+    /// Account of the server, which pays for its lists.
     pub(super) account: Account,
     /// False if the version of its last list mirrors no parameters in headers.
     pub(super) mirrors_params: AtomicBool,
     /// Mirrored parameters in all tool lists so far: 0 before the first list, then `NONE_MIRRORS` or `SOME_MIRROR`.
     pub(super) mirroring: AtomicU8,
-    /// True if calls need nothing from the lists: no parameter is mirrored, and no tool is left out.
+    /// True if calls need nothing from the lists: no parameter is mirrored, and no tool is hidden.
     pub(super) has_plain_calls: Arc<AtomicBool>,
-    /// Entries hidden from clients.
+    /// Entries that are hidden from clients.
     pub(super) omissions: Omissions,
     pub(super) facts: Arc<ServerFacts>,
-    /// Lists shared by users who got equal ones, by their bytes.
+    /// Lists by digest, so that users with equal lists share one.
     alike_lists: Alike<(ListKind, Digest), List>,
-    /// Server information shared in the same way.
+    /// Server information by digest, shared in the same way.
     alike_infos: Alike<Digest, DiscoverInfo>,
-    /// Last server information, perhaps from an earlier process of the gateway.
+    /// Last server information, perhaps from an earlier run of the gateway.
     last_server_info: RwLock<Option<Arc<DiscoverInfo>>>,
     /// The times at which the lists that the gateway itself fetched were stored.
     stored: StoredTimes,
@@ -79,10 +79,10 @@ pub(super) struct ListSource {
     kept: Option<KeptUnder>,
 }
 
-/// The part of the place shared by all stored lists of a server.
+/// The part of the place that all stored lists of a server share.
 struct KeptUnder {
     section: Digest,
-    /// True if the server may list something else for each user.
+    /// True if the server may list different things for each user.
     tells_callers_apart: bool,
 }
 
@@ -94,15 +94,15 @@ pub(crate) struct CatalogSettings {
     /// Maximum length of a merged name.
     pub(crate) longest_name: usize,
     pub(crate) changes: ListChanges,
-    /// Descriptions merged from the backends' own.
+    /// Merged descriptions, which depend on this server's information.
     pub(crate) descriptions: Arc<Descriptions>,
-    /// The observer of the backend's server information.
+    /// Notified of the backend's server information.
     pub(crate) observer: Observer,
     pub(crate) budget: MemoryBudget,
-    /// Lists of earlier processes; `None` if none are kept.
+    /// Lists stored by earlier runs; `None` if none are stored.
     pub(crate) list_store: Option<Arc<dyn ListStore>>,
     pub(crate) tracker: TaskTracker,
-    /// Ends the fetches.
+    /// Cancelling it ends the fetches.
     pub(crate) cancel: CancellationToken,
 }
 
@@ -136,12 +136,12 @@ impl ListSource {
         }
     }
 
-    /// True if the server may list something else for each user.
+    /// True if the server may list different things for each user.
     pub(super) fn lists_for_each_user(&self) -> bool {
         self.kept.as_ref().is_some_and(|kept| kept.tells_callers_apart)
     }
 
-    /// The places where the list of this cache may be stored: one for its user only, and one for all users.
+    /// Where the list of this cache may be stored: for its user only, and for all users.
     fn kept_places(&self, cache: &ListCache, kind: ListKind) -> [Option<ListPlace>; 2] {
         let Some(KeptUnder { section, tells_callers_apart }) = self.kept else { return [None, None] };
         let place = |user: Option<&UserId>| ListPlace {
@@ -153,14 +153,14 @@ impl ListSource {
         };
         let shared = || (!tells_callers_apart).then(|| place(None));
         match &cache.key.owner {
-            // fetched after a change: earlier lists are outdated
+            // such a list was fetched after a change, so stored ones are outdated
             CacheOwner::Session(_) => [None, None],
             CacheOwner::User(user) => [Some(place(Some(user))), shared()],
             CacheOwner::Base => [None, shared()],
         }
     }
 
-    /// Shows the list of an earlier process until there is a new one.
+    /// Shows the list of an earlier run until there is a new one.
     async fn recall(&self, cache: &ListCache, kind: ListKind) {
         let Some(store) = &self.settings.list_store else { return };
         // the list that all are shown now is better than one that all were shown
@@ -175,7 +175,7 @@ impl ListSource {
                 let mut list = List::remembered();
                 if list.hold(&page, &self.account).is_ok() {
                     list.add(kind, (&self.backend, self.settings.longest_name), &page);
-                    // as a result, it would be without its server's name
+                    // the result would lack its server's name
                     list.whole = None;
                     return cache.list(kind).remember(Arc::new(list));
                 }
@@ -225,7 +225,7 @@ impl ListSource {
         cache.server_info.look(self.settings.refresh)
     }
 
-    /// One of the lists; starts a fetch if one is due.
+    /// The list of this kind; starts a fetch if one is due.
     pub(super) fn list(self: &Arc<Self>, cache: &Arc<ListCache>, kind: ListKind) -> Freshness<List> {
         let cached = cache.list(kind);
         let tells = cache.server_info.value().is_some_and(|info| info.tells_changes(kind.capability()));
@@ -257,20 +257,20 @@ impl ListSource {
         self.settings.tracker.spawn(OffWorker::future(owner, Box::pin(fetch)));
     }
 
-    /// Records facts for calls from a page or a list.
+    /// Updates `has_plain_calls` from the lists so far.
     fn note_calls(&self) {
         let plain = !self.mirrors_params.load(Ordering::Relaxed) && !self.omissions.may_have_tools();
         self.has_plain_calls.store(plain, Ordering::Relaxed);
     }
 
-    /// Has tool results checked against the list that the gateway itself sees.
+    /// Lets layers check tool results against the list that the gateway itself sees.
     fn expect_outputs(&self, cache: &ListCache) {
         if let Some(list) = cache.list(ListKind::Tools).value() {
             self.facts.outputs.expect(list.entries.iter().map(|entry| (entry.key.as_str(), &entry.raw)));
         }
     }
 
-    /// The list already in use, if it was read from the same bytes; otherwise this one.
+    /// The list already in use with the same bytes; otherwise this one.
     fn shared_list(&self, kind: ListKind, list: List) -> Arc<List> {
         match list.written {
             Some(written) => self.alike_lists.shared((kind, written), list, |_, _| true),
@@ -278,12 +278,12 @@ impl ListSource {
         }
     }
 
-    /// The server information already in use, if it is the same; otherwise this one.
+    /// Equal server information already in use; otherwise this one.
     fn shared_info(&self, result: Payload) -> Arc<DiscoverInfo> {
         self.alike_infos.shared(Digest::sha256(result.json()), DiscoverInfo::new(result), PartialEq::eq)
     }
 
-    /// The server information currently served from this cache.
+    /// The server information that this cache serves now.
     fn shown_info(&self, cache: &ListCache) -> Option<Arc<DiscoverInfo>> {
         cache.server_info.value().or_else(|| self.last_server_info())
     }
@@ -298,7 +298,7 @@ impl ListSource {
     }
 }
 
-/// Fetches `server/discover` until it is no longer stale.
+/// Fetches `server/discover`, again if it became stale in the meantime.
 async fn fetch_server_info(source: Arc<ListSource>, cache: Arc<ListCache>) {
     loop {
         let params = Payload::absent(Revision::NEWEST_LEGACY);
@@ -323,7 +323,7 @@ async fn fetch_server_info(source: Arc<ListSource>, cache: Arc<ListCache>) {
     }
 }
 
-/// Fetches a list until it is no longer stale, and reports a change.
+/// Fetches a list, again if it became stale in the meantime, and reports a change.
 async fn fetch_list(source: Arc<ListSource>, cache: Arc<ListCache>, kind: ListKind) {
     let mut may_recall = cache.list(kind).is_first_fetch();
     loop {
@@ -333,12 +333,12 @@ async fn fetch_list(source: Arc<ListSource>, cache: Arc<ListCache>, kind: ListKi
         } else {
             fetched.await
         };
-        // a failure of the backend was already reported
+        // a failure of this backend was already logged
         let known =
             cache.server_info.look(Duration::MAX).failure.or_else(|| cache.list(kind).look(Duration::MAX).failure);
         note(&source, &kind.method(), asked.as_ref().err().filter(|_| known.is_none()));
         let has_failed = asked.is_err();
-        // before the change is reported, so that readers who follow it count
+        // before the change is reported, so that clients who then read the list count
         let wanted = cache.take_wanted(kind);
         if let Ok(list) = &asked {
             source.omissions.note(&source.backend, kind, list.left_out());
@@ -452,7 +452,7 @@ async fn whole(source: &Arc<ListSource>, cache: &Arc<ListCache>, kind: ListKind)
     Ok(list)
 }
 
-/// Server information; fetched first if it is only stored.
+/// Server information of this run; waits for it if it is being fetched.
 async fn known(source: &Arc<ListSource>, cache: &Arc<ListCache>) -> Result<Arc<DiscoverInfo>, ErrorObject> {
     let mut freshness = source.server_info(cache);
     if freshness.began.is_some() {

@@ -1,5 +1,5 @@
-//! Each backend's part of a listen: the lists that can change, its own resources and tasks, and its events, as long as
-//! the listen is open.
+//! The part of a listen at each backend: lists that can change, its own resources and tasks, and its events while the
+//! listen is open.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,19 +28,19 @@ use crate::{
     model::{BackendId, Target},
 };
 
-/// The first and the longest pause before a backend's ended listen is reopened.
+/// Minimum and maximum pause before an ended listen at a backend is reopened.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
-/// Endless events of one backend, with its name.
+/// The events of one backend, each with the backend's name. Ends only if the backend does not support such a listen.
 pub(super) type BackendEvents = Pin<Box<dyn Stream<Item = (BackendId, Event)> + Send>>;
 
-/// The parts of a filter that need no request to the backends, and the owners of the other parts.
+/// The part of a filter that concerns the backends: lists that can change, and resources by owner.
 pub(super) struct Prepared {
     pub(super) lists: BTreeSet<&'static str>,
     pub(super) resources: BTreeMap<BackendId, Vec<(String, String)>>,
 }
 
-/// Determines which lists of a filter can change, and which backend owns each resource.
+/// Determines which lists of the filter can change, and which backend owns each resource.
 pub(super) async fn prepare(shared: Arc<GatewayState>, target: Target, call: Call, chosen: &Filter) -> Prepared {
     let (view, seen) = shared.backends.load().visible_at(&target, &call.context.caller);
     let context = &call.context;
@@ -82,7 +82,7 @@ pub(super) async fn prepare(shared: Arc<GatewayState>, target: Target, call: Cal
     prepared
 }
 
-/// The listen for this backend: its own tasks and resources, and everything that needs no request.
+/// The call that listens at one backend, for its own tasks. Events that no filter selects arrive on it too.
 pub(super) fn part(seen: &VisibleBackend, view: NameView, call: &Call) -> Call {
     let ids = listen::task_ids(&call.params);
     let own = ids.iter().filter_map(|shown| match view {
@@ -95,8 +95,8 @@ pub(super) fn part(seen: &VisibleBackend, view: NameView, call: &Call) -> Call {
     Call { params: listen::for_tasks(&own), ..call.clone() }
 }
 
-/// The listen at one backend, reopened when it ends. If it names tasks or resources, its first notification is an
-/// acknowledgement, and the only one.
+/// The listen at one backend, reopened when it ends. If it names tasks or resources, it yields exactly one
+/// acknowledgement, as the first notification.
 pub(super) fn follow(seen: VisibleBackend, view: NameView, call: Call) -> BackendEvents {
     Box::pin(async_stream::stream! {
         let rewriter = seen.rewriter();
@@ -127,8 +127,8 @@ pub(super) fn follow(seen: VisibleBackend, view: NameView, call: Call) -> Backen
     })
 }
 
-/// The listen at one backend for notifications outside of MCP, reopened if it ends after it was acknowledged. It
-/// carries the acknowledgement and these notifications. All others come on the listen that clients share.
+/// The listen at one backend for notifications outside of MCP, reopened if it ends after it was acknowledged. It yields
+/// the acknowledgement and these notifications; all others arrive on the listen that clients share.
 pub(super) fn follow_others(seen: VisibleBackend, call: Call) -> BackendEvents {
     Box::pin(async_stream::stream! {
         let (mut pause, mut is_due) = (PAUSE.0, true);

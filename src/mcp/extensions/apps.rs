@@ -1,5 +1,5 @@
-//! MCP Apps (`io.modelcontextprotocol/ui`): a page that a host shows for a tool, and its forerunner (`openai/…`). The page is
-//! a resource of the server; hosts and pages talk to each other, and not to servers.
+//! MCP Apps (`io.modelcontextprotocol/ui`): a page that a host shows for a tool, and its predecessor (`openai/…`). The
+//! page is a resource of the server; it exchanges messages with the host, not with the server.
 
 use super::{
     super::{
@@ -9,12 +9,12 @@ use super::{
     extension::Extension,
 };
 
-/// The page of a tool.
+/// The pages of tools.
 pub(super) struct AppsExtension;
 
 const META: At = Key("_meta");
 
-/// In a tool and in its result.
+/// Paths in a tool, and in its result.
 const PAGES: Paths =
     &[&[META, Key("ui"), Key("resourceUri")], &[META, Key("ui/resourceUri")], &[META, Key("openai/outputTemplate")]];
 

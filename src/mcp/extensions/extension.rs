@@ -1,4 +1,4 @@
-//! The interface of an extension, with defaults for one that only passes through.
+//! The interface of an extension. Its default methods fit one that only passes through.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -9,39 +9,39 @@ use super::super::{
     methods::{places::Paths, row::MethodRow},
 };
 
-/// All the gateway needs to know of an extension. The default methods fit an extension that only passes through.
+/// The interface of an extension.
 pub(super) trait Extension: Sync {
-    /// Its name among `extensions` of capabilities.
+    /// Its name in the member `extensions` of capabilities.
     fn id(&self) -> &'static str;
 
-    /// Its requests and notifications, with the access class and the subject of each.
+    /// Its requests and notifications.
     fn methods(&self) -> &'static [MethodRow] {
         &[]
     }
 
-    /// The places of URIs that it adds to a tool in a list.
+    /// Paths of URIs that it adds to a tool in a list.
     fn tool_uris(&self) -> Paths {
         &[]
     }
 
-    /// The places of URIs that it adds to the result of a tool.
+    /// Paths of URIs that it adds to the result of a tool.
     fn result_uris(&self) -> Paths {
         &[]
     }
 
-    /// The settings shown to a client of several servers, computed from those the servers declare (at least one);
-    /// `None` if the client sees none.
+    /// The settings shown to a client of several servers, computed from the settings that servers declare (at least
+    /// one); `None` if the client does not see the extension.
     fn merged(&self, settings: &[Value]) -> Option<Value> {
         agreed(settings)
     }
 
-    /// Adds to the merged capabilities of several servers, given as `declared`, the entries by which clients without
-    /// the extension recognize it.
+    /// Adds members to the merged capabilities, so that clients without the extension recognize it. `declared` are the
+    /// capabilities of the servers.
     fn add_to_merged(&self, declared: &[Map<String, Value>], merged: &mut Map<String, Value>) {
         let _ = (declared, merged);
     }
 
-    /// A server's capabilities for a client with a session.
+    /// Changes a server's capabilities for a client with a session.
     fn for_session(&self, capabilities: Bytes, revision: Revision) -> Bytes {
         let _ = revision;
         capabilities
@@ -52,13 +52,13 @@ pub(super) trait Extension: Sync {
         let _ = capabilities;
     }
 
-    /// True if the gateway itself has it toward servers, for any client.
+    /// True if the gateway implements it toward servers, for any client.
     fn is_of_gateway(&self) -> bool {
         false
     }
 }
 
-/// The settings, if all are alike.
+/// The settings, if all are equal.
 pub(super) fn agreed(settings: &[Value]) -> Option<Value> {
     let first = settings.first()?;
     settings.iter().all(|one| one == first).then(|| first.clone())

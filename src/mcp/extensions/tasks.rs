@@ -1,5 +1,5 @@
 //! The tasks extension of 2026-07-28: the methods it does not share with the tasks of 2025-11-25, and its declaration.
-//! The gateway has it toward all servers, and awaits tasks for clients without it (`crossing::tasks`, `translation`
+//! The gateway declares it to all servers, and awaits tasks for clients without it (`crossing::tasks`, `translation`
 //! 3.5).
 
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use super::{
     extension::Extension,
 };
 
-/// Calls of tools that run as tasks if the server wants it.
+/// The tasks extension: servers may answer tool calls with a task.
 pub(super) struct TasksExtension;
 
 pub(in crate::mcp) const UPDATE: MethodRow = MethodRow {
@@ -41,11 +41,11 @@ const VERSIONS: (Revision, Revision) = (Revision::V2026_07_28, Revision::NEWEST)
 const UPDATE_CONTROLS: &[ControlMember] =
     &[controls::one(meta::META), controls::one("taskId"), controls::one("inputResponses")];
 
-/// The `tasks` capability of a server with the extension, for a client of 2025-11-25: the extension has no
-/// `tasks/list`.
+/// The `tasks` capability of a server with the extension, for a client of 2025-11-25. Without `list`, since the
+/// extension has no `tasks/list`.
 const SHOWN_CORE_TASKS: &str = r#"{"cancel":{},"requests":{"tools":{"call":{}}}}"#;
 
-/// The `tasks` capability of 2025-11-25 under which tools run as tasks.
+/// Path in capabilities of 2025-11-25 that means that tools may run as tasks.
 const RUNS_TOOLS: [&str; 4] = [meta::CORE_TASKS, "requests", "tools", "call"];
 
 impl Extension for TasksExtension {
@@ -57,13 +57,14 @@ impl Extension for TasksExtension {
         &[UPDATE, STATUS]
     }
 
-    /// The id of a task names its server, so one server with tasks is enough. There are no settings.
+    /// The id of a task names its server, so one server with tasks is enough. The extension has no settings.
     fn merged(&self, _: &[Value]) -> Option<Value> {
         Some(json!({}))
     }
 
-    /// The part of the `tasks` capability of 2025-11-25 that the gateway supports if a server has tasks in either form: tool
-    /// calls as tasks, and cancellation. `tasks/list` is left out: no cursor spans the lists of several servers.
+    /// The part of the `tasks` capability of 2025-11-25 that the gateway supports if a server has tasks in either form:
+    /// tool calls as tasks, and cancellation. `tasks/list` is left out, because no cursor covers the lists of several
+    /// servers.
     fn add_to_merged(&self, declared: &[Map<String, Value>], merged: &mut Map<String, Value>) {
         let member = |one: &Map<String, Value>, path: &[&str]| {
             let first = one.get(path[0])?;
@@ -83,7 +84,7 @@ impl Extension for TasksExtension {
         merged.insert(meta::CORE_TASKS.to_owned(), tasks);
     }
 
-    /// Versions with tasks of their own see these; no version with sessions has the extension.
+    /// Versions with their own tasks see those; no version with sessions has the extension.
     fn for_session(&self, capabilities: Bytes, revision: Revision) -> Bytes {
         let mut kept = capabilities;
         if !revision.has(Feature::CoreTasks) {
@@ -108,7 +109,7 @@ impl Extension for TasksExtension {
         }
     }
 
-    /// Tools that run as tasks of 2025-11-25 appear as the extension.
+    /// A server whose tools run as tasks of 2025-11-25 appears to have the extension.
     fn for_request(&self, capabilities: &mut Draft<'_>) {
         let declared = capabilities.text();
         let runs_tools =

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::support::off_worker::debug_assert_off_worker;
 
 /// Reads `text`. If it is an object, passes each member to `member`: the name as written, with its quotes, and the text
-/// of the value. Returns `false` if the text is not JSON; the members passed so far are then void.
+/// of the value. Returns `false` if the text is not JSON; then ignore the members passed so far.
 pub(crate) fn check<'a>(text: &'a str, mut member: impl FnMut(&'a str, &'a str)) -> bool {
     debug_assert_off_worker(text.len());
     let mut reader = Reader { bytes: text.as_bytes(), at: 0, levels: Levels::default() };
@@ -19,7 +19,7 @@ struct Reader<'a> {
     levels: Levels,
 }
 
-/// The open objects and arrays: one bit for each level; the inner levels are in `word`.
+/// The open objects and arrays, one bit for each level; the innermost levels are in `word`.
 #[derive(Default)]
 struct Levels {
     depth: usize,
@@ -73,7 +73,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads the name of the next member, if an object is open. Notes the names in the outermost object.
+    /// Reads the name of the next member, if an object is open. Stores names of the outermost object in `name`.
     fn next_name(&mut self, name: &mut Range<usize>) -> Option<()> {
         if !self.levels.is_in_object() {
             return Some(());
@@ -187,8 +187,8 @@ impl Levels {
     }
 }
 
-/// The position of the first byte that a string cannot contain unescaped: a quote, a backslash, a control character.
-/// The first bytes are read eight at a time, since most strings are short, then whole blocks.
+/// Position of the first byte that a string cannot contain unescaped: a quote, a backslash, a control character. Reads
+/// eight bytes at a time first, since most strings are short, then whole blocks.
 pub(super) fn special(bytes: &[u8]) -> Option<usize> {
     let (words, rest) = bytes.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
@@ -204,7 +204,7 @@ pub(super) fn special(bytes: &[u8]) -> Option<usize> {
 
 const FIRST_WORDS: usize = 16;
 
-/// The position of the first special byte from `begin` on.
+/// Position of the first special byte from `begin` on.
 fn special_far(bytes: &[u8], begin: usize) -> Option<usize> {
     // checks every byte of a block, which the compiler vectorizes
     let is_plain = |block: &&[u8; 64]| !block.iter().fold(false, |found, byte| found | is_special(*byte));
@@ -217,7 +217,7 @@ const fn is_special(byte: u8) -> bool {
     matches!(byte, b'"' | b'\\' | ..b' ')
 }
 
-/// The position of the first special byte in a word.
+/// Position of the first special byte in a word.
 const fn special_in(word: [u8; 8]) -> Option<usize> {
     let word = u64::from_le_bytes(word);
     // the highest bit of each matching byte, up to the first match; bits of later bytes may be set too

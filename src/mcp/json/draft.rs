@@ -1,8 +1,8 @@
-//! A JSON text that is being edited: opened level by level where a rule looks, and written back with every other byte
-//! unchanged.
+//! A JSON text that is being edited. It is opened level by level, only where a rule looks, and written back with every
+//! other byte unchanged.
 //!
-//! A repeated member is edited as one: the last occurrence stays, as JavaScript reads it, and the others go. So an edit
-//! never writes a value more than once, and every reader of the new text finds the same value.
+//! A repeated member is edited as one: the last occurrence stays, as in JavaScript, and the others are removed. So
+//! every reader of the new text finds the same value.
 //!
 //! An object is opened to find members in it: each takes 24 bytes until it is edited. Changes to all members or
 //! elements take one pass, which keeps only the new text, and only from the first change on.
@@ -26,13 +26,13 @@ use super::{
 #[derive(Debug, Clone)]
 pub struct Draft<'a>(Node<'a>);
 
-/// A value inside a draft, read-only.
+/// A read-only value inside a draft.
 #[derive(Debug)]
 pub struct Look<'a>(Draft<'a>);
 
 #[derive(Debug, Clone)]
 enum Node<'a> {
-    /// As it was written (borrowed), or as it was set (owned).
+    /// As written (borrowed), or as set (owned).
     Text(Cow<'a, str>),
     Open(Box<OpenObject<'a>>),
 }
@@ -45,24 +45,25 @@ struct OpenObject<'a> {
     edited: bool,
 }
 
-/// A member. There may be one for every five bytes of a hostile text, so it is small.
+/// A member. A hostile text may have one for every five bytes, so this is small.
 #[derive(Debug, Clone, Copy)]
 struct Item {
     place: ItemPlace,
-    /// Counted from one: the edit that replaces the text at `place`, once it was opened, set or added.
+    /// Number of the edit, from one, that replaces the text at `place`; `None` until the member is opened, set or
+    /// added.
     edit: Option<NonZero<u32>>,
 }
 
-/// The text of an opened object, with its changed items.
+/// Text of an opened object, with its changed items.
 #[derive(Debug, Clone)]
 struct WrittenItems<'a> {
     /// The object's text when it was opened.
     text: Cow<'a, str>,
-    /// Oldest first. Edits of removed members stay.
+    /// The edits in their order. Edits of removed members stay.
     edits: Vec<EditedItem<'a>>,
 }
 
-/// A member with a value of its own, and the text around it.
+/// A member that has its own value, with the text around it.
 #[derive(Debug, Clone)]
 struct EditedItem<'a> {
     /// The text before the value: white space, the name and the colon.
@@ -80,7 +81,7 @@ impl<'a> Draft<'a> {
         Self(Node::Text(Cow::Borrowed(text.trim_ascii())))
     }
 
-    /// The same, with an object opened at once, for a reader of several members.
+    /// The same, but opens an object at once, for reading several members.
     pub fn opened(text: &'a str) -> Self {
         let mut draft = Self::of(text);
         draft.object();
@@ -92,7 +93,7 @@ impl<'a> Draft<'a> {
         Self(Node::Text(Cow::Owned(text.into())))
     }
 
-    /// True if anything differs from the original.
+    /// True if any byte differs from the original.
     pub fn is_changed(&self) -> bool {
         match &self.0 {
             Node::Text(text) => matches!(text, Cow::Owned(_)),
@@ -104,7 +105,7 @@ impl<'a> Draft<'a> {
         self.text_within(usize::MAX).unwrap_or_default()
     }
 
-    /// The JSON text; `None`, without writing any of it, if it has more than `max` bytes.
+    /// The JSON text; `None`, without writing it, if it would have more than `max` bytes.
     pub fn text_within(&self, max: usize) -> Option<String> {
         let len = self.len();
         (len <= max).then(|| {
@@ -122,14 +123,14 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The member `key`, to edit. If the name is repeated, the last one stays.
+    /// The member `key` for editing; the last one if the name is repeated, and the others are removed.
     pub fn edit(&mut self, key: &str) -> Option<&mut Self> {
         let level = self.object()?;
         let at = level.keep_last(key)?;
         Some(&mut level.edit(at).value)
     }
 
-    /// Replaces it by this JSON text.
+    /// Replaces the value by a JSON text.
     pub fn replace(&mut self, text: impl Into<String>) {
         *self = Self::new(text);
     }
@@ -143,8 +144,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The member `key` as an object to edit; any other value is replaced by an empty object. `None` if this is not an
-    /// object.
+    /// The member `key` as an object for editing; any other value is replaced by an empty object. `None` if this is not
+    /// an object.
     pub fn edit_object(&mut self, key: &str) -> Option<&mut Self> {
         if self.get(key).is_none_or(|value| !value.is_object()) {
             self.set(key, "{}");
@@ -152,12 +153,12 @@ impl<'a> Draft<'a> {
         self.edit(key)
     }
 
-    /// Removes every member `key`, and returns true if there was one.
+    /// Removes every member `key`; returns true if there was one.
     pub fn remove(&mut self, key: &str) -> bool {
         self.remove_all(&[key])
     }
 
-    /// Removes every member in `keys`, and returns true if there was one.
+    /// Removes every member in `keys`; returns true if there was one.
     pub fn remove_all(&mut self, keys: &[&str]) -> bool {
         let Some(level) = self.object() else { return false };
         let (written, before) = (&level.written, level.items.len());
@@ -170,7 +171,7 @@ impl<'a> Draft<'a> {
         removed
     }
 
-    /// Gives the member `key` another name, in its place. A member that had the new name is removed.
+    /// Renames the member `key`, which keeps its position. A member that already has the new name is removed.
     pub fn rename(&mut self, key: &str, new: &str) {
         if !self.has(key) {
             return;
@@ -191,7 +192,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Adds members at the end, and removes earlier ones of the same name.
+    /// Adds members at the end, and removes earlier members with the same names.
     pub fn add_all(&mut self, members: Vec<(String, String)>) {
         if let Some(level) = self.object() {
             for (key, text) in members {
@@ -233,7 +234,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The same value, to look at.
+    /// The same value, read-only.
     fn look(&self) -> Look<'_> {
         Look(Draft(Node::Text(match &self.0 {
             Node::Text(text) => Cow::Borrowed(&**text),
@@ -275,7 +276,7 @@ impl<'a> Deref for Look<'a> {
 
 impl<'a> OpenObject<'a> {
     fn open(text: Cow<'a, str>) -> Self {
-        // more than most objects have, to need only one allocation
+        // more than most objects have, so that one allocation is enough
         let mut items = Vec::with_capacity(8);
         each_place(&text, Container::Object, |place| items.push(Item { place, edit: None }));
         let edited = matches!(text, Cow::Owned(_));
@@ -292,7 +293,7 @@ impl<'a> OpenObject<'a> {
         self.edited || self.written.edits.iter().any(|edit| edit.value.is_changed())
     }
 
-    /// Removes all members `key` but the last, and returns its place.
+    /// Removes all members `key` but the last; returns its position.
     fn keep_last(&mut self, key: &str) -> Option<usize> {
         let last = self.items.iter().rposition(|item| self.written.is_named(item, key))?;
         if !self.items[..last].iter().any(|item| self.written.is_named(item, key)) {
@@ -318,7 +319,7 @@ impl<'a> OpenObject<'a> {
         self.edited |= self.items.len() < before;
     }
 
-    /// The item at this place, with an editable value.
+    /// The item at this position, with an editable value.
     fn edit(&mut self, at: usize) -> &mut EditedItem<'a> {
         self.written.edit(&mut self.items[at])
     }
@@ -334,7 +335,7 @@ impl<'a> OpenObject<'a> {
         if items == 0 { 2 + self.inner().len() } else { 1 + items }
     }
 
-    /// The white space in an object that was empty from the beginning.
+    /// The white space in an object that was written empty.
     fn inner(&self) -> &str {
         let text = &self.written.text;
         let inner = text.get(1..text.len() - 1).unwrap_or_default();
@@ -363,12 +364,12 @@ impl<'a> WrittenItems<'a> {
         self.edits.get(item.edit?.get() as usize - 1)
     }
 
-    /// The value, to look at.
+    /// The item's value, read-only.
     fn look(&self, item: &Item) -> Look<'_> {
         self.edited(item).map_or_else(|| Look(draft_at(&self.text, item.place)), |edit| edit.value.look())
     }
 
-    /// The name as written, with its quotes.
+    /// The item's name as written, with its quotes.
     fn name(&self, item: &Item) -> &str {
         self.edited(item)
             .map_or_else(|| self.text[item.place.name()].trim_ascii_start(), |edit| written_name(&edit.head))
@@ -378,7 +379,7 @@ impl<'a> WrittenItems<'a> {
         is_named(self.name(item), key)
     }
 
-    /// The item with an editable value.
+    /// The item, with an editable value.
     fn edit(&mut self, item: &mut Item) -> &mut EditedItem<'a> {
         if item.edit.is_none() {
             let (text, place) = (&self.text, item.place);
@@ -419,7 +420,7 @@ fn draft_at(text: &str, place: ItemPlace) -> Draft<'_> {
     Draft(Node::Text(Cow::Borrowed(&text[place.value()])))
 }
 
-/// Part of a text, borrowed if the text is.
+/// Part of a text; borrowed if the text is.
 fn part<'a>(text: &Cow<'a, str>, range: Range<usize>) -> Cow<'a, str> {
     match text {
         Cow::Borrowed(text) => Cow::Borrowed(&text[range]),

@@ -1,20 +1,20 @@
-//! Places of the members of an object, and of the members of one of these, so that lookups need not read the text
-//! again.
+//! Positions of the members of an object, and of the members of one of its members, so that lookups need not read the
+//! text again.
 
 use std::ops::Range;
 
 use super::{Found, has_escape, is_named, name_of, scan::Members, span};
 
-/// Maximum number of indexed members; an object with more is read for each look-up.
+/// Maximum number of indexed members. An object with more is read again at each lookup.
 const MAX_MEMBERS: usize = 6;
-/// The same for the member whose inner members are indexed.
+/// The same for the inner object.
 const MAX_INNER: usize = 8;
 
-/// Places of the members of one object in its text.
+/// Positions of the members of one object in its text.
 #[derive(Debug, Clone)]
 pub struct MemberIndex {
     outer: Places<MAX_MEMBERS>,
-    /// The places inside the indexed member.
+    /// Positions of the members of the inner object.
     inner: Places<MAX_INNER>,
 }
 
@@ -24,12 +24,12 @@ struct Places<const MAX: usize> {
     len: usize,
 }
 
-/// Place of one member, in bytes from the start of the text.
+/// Position of one member, in bytes from the start of the text.
 #[derive(Debug, Clone, Copy, Default)]
 struct MemberPlace {
     /// The name, with its quotes.
     name: (u32, u32),
-    /// True if the name is written with escapes.
+    /// True if the name has escapes.
     is_escaped: bool,
     value: (u32, u32),
 }
@@ -37,8 +37,8 @@ struct MemberPlace {
 // === impl MemberIndex ===
 
 impl MemberIndex {
-    /// Reads the places of the members of `text`, which must be valid JSON, and of the members of its member `inner`;
-    /// `None` if there are too many for an index.
+    /// Finds the members of `text`, which must be valid JSON, and the members of its member `inner`. `None` if there
+    /// are too many.
     pub fn of(text: &str, inner: &str) -> Option<Self> {
         let mut index = Self { outer: Places::none(), inner: Places::none() };
         for (name, value) in Members::of(text) {
@@ -50,13 +50,13 @@ impl MemberIndex {
         Some(index)
     }
 
-    /// The text of the member `key`, the last one if the name is repeated, as JavaScript reads it. `text` must be the
-    /// indexed text.
+    /// The text of the member `key`; the last one if the name is repeated, as in JavaScript. `text` must be the indexed
+    /// text.
     pub fn get<'a>(&self, text: &'a str, key: &str) -> Option<&'a str> {
         self.outer.get(text, key)
     }
 
-    /// The same in the indexed inner object.
+    /// The same in the inner object.
     pub fn get_inner<'a>(&self, text: &'a str, key: &str) -> Option<&'a str> {
         self.inner.get(text, key)
     }
@@ -66,12 +66,12 @@ impl MemberIndex {
         self.outer.iter(text)
     }
 
-    /// The same for the indexed inner object.
+    /// The same for the inner object.
     pub fn iter_inner<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.inner.iter(text)
     }
 
-    /// The index after the value at `range` is replaced by a value of `len` bytes.
+    /// The index for the text after a value of `len` bytes has replaced the one at `range`; `None` if it would not fit.
     pub fn after_edit(mut self, range: &Range<usize>, len: usize) -> Option<Self> {
         let (start, end) = (u32::try_from(range.start).ok()?, u32::try_from(range.end).ok()?);
         let len = u32::try_from(len).ok()?;
@@ -86,7 +86,7 @@ impl MemberIndex {
         Some(self)
     }
 
-    /// The place of the member of this name. `text` must be the indexed text.
+    /// Position of the member `key`. `text` must be the indexed text.
     pub fn find(&self, text: &str, key: &str) -> Found {
         let mut named = self.outer.named(text, key);
         match (named.next_back(), named.next()) {
@@ -103,7 +103,7 @@ impl<const MAX: usize> Places<MAX> {
         Self { places: [MemberPlace::default(); MAX], len: 0 }
     }
 
-    /// The places of the object `part`, a slice of `text`.
+    /// Positions of the members of `part`, a slice of `text`.
     fn of(text: &str, part: &str) -> Option<Self> {
         let mut places = Self::none();
         for (name, value) in Members::of(part) {
@@ -124,7 +124,7 @@ impl<const MAX: usize> Places<MAX> {
         &self.places[..self.len]
     }
 
-    /// The places of the members with this name. Comparing lengths rules out most others.
+    /// Positions of the members with this name. Comparing lengths first rules out most others.
     fn named(&self, text: &str, key: &str) -> impl DoubleEndedIterator<Item = &MemberPlace> {
         self.all().iter().filter(move |place| place.may_be_named(key) && place.is_named(text, key))
     }

@@ -1,4 +1,4 @@
-//! Positions of the members and elements of an object or array in its text, with the white space around them.
+//! Positions of the members or elements of an object or array in its text, with the white space around them.
 
 use std::ops::Range;
 
@@ -8,20 +8,21 @@ use super::{
     span,
 };
 
-/// A JSON value with items.
+/// Kind of a JSON value with items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Container {
-    /// Its items are members.
+    /// The items are members.
     Object,
-    /// Its items are elements.
+    /// The items are elements.
     Array,
 }
 
-/// The place of an item in the text of its container. A hostile text has an item for every two bytes, so this is small.
+/// Position of an item in the text of its container. A hostile text may have an item for every two bytes, so this is
+/// small.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ItemPlace {
     start: u32,
-    /// The end of the name; the start of an element.
+    /// End of the name; for an element, its start.
     name: u32,
     value: (u32, u32),
     end: u32,
@@ -75,9 +76,10 @@ impl ItemPlace {
     }
 }
 
-/// Passes the places of all items of a container to `take`, in order. For invalid JSON it passes some, and ends.
+/// Calls `take` with the position of each item in a container, in order. For invalid JSON it passes some items, then
+/// ends.
 pub(super) fn each_place(text: &str, kind: Container, mut take: impl FnMut(ItemPlace)) {
-    // the item whose end is still unknown, and where the text before the next value begins
+    // the item whose end is unknown so far, and the start of the text before the next value
     let (mut pending, mut at): (Option<ItemPlace>, usize) = (None, 1);
     let mut add = |name: Option<&str>, value: &str| {
         let value = span(text, value);
@@ -105,20 +107,20 @@ pub(super) fn each_place(text: &str, kind: Container, mut take: impl FnMut(ItemP
     }
 }
 
-/// The name in the text before a member's value.
+/// The name in the text before a member's value, with its quotes.
 pub(super) fn written_name(head: &str) -> &str {
     let head = head.trim_ascii();
     head.strip_suffix(':').map_or(head, str::trim_ascii_end)
 }
 
-/// The text before the value of an added member.
+/// The text before the value of a new member.
 pub(super) fn head_of(key: &str) -> String {
     let mut head = quote(key);
     head.push(':');
     head
 }
 
-/// A position in a text, which is never longer than the largest message.
+/// Converts a position in a text, which is never longer than the largest message.
 pub(super) fn offset(at: usize) -> u32 {
     u32::try_from(at).expect("no message is longer than 1 GiB")
 }

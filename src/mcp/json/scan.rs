@@ -1,4 +1,4 @@
-//! JSON tokens in one pass: the cost depends on the length, not on the depth.
+//! JSON tokens in one pass; the cost depends on the length of the text, not on its depth.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ pub enum Token<'a> {
     Scalar(&'a str),
 }
 
-/// The tokens of a JSON text, with their positions. Invalid JSON yields some tokens and ends.
+/// Tokens of a JSON text, with their positions. Invalid JSON yields some tokens, then ends.
 #[derive(Debug)]
 pub struct Tokens<'a> {
     text: &'a str,
@@ -33,7 +33,7 @@ pub struct Tokens<'a> {
 // === impl Tokens ===
 
 impl<'a> Tokens<'a> {
-    /// The tokens of `text`.
+    /// Reads the tokens of `text`.
     pub fn of(text: &'a str) -> Self {
         debug_assert_off_worker(text.len());
         Self { text, at: 0, levels: Vec::new(), name_next: false }
@@ -84,7 +84,7 @@ impl<'a> Iterator for Tokens<'a> {
 }
 
 /// The members of one JSON object: each name as written, with its quotes, and the text of its value. Allocates nothing,
-/// and does not read into values. The text must be valid JSON; any other gives some members and ends.
+/// and skips the content of values. The text must be valid JSON; other text yields some members, then ends.
 #[derive(Debug)]
 pub struct Members<'a> {
     text: &'a str,
@@ -119,8 +119,8 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
-/// The elements of one JSON array. Allocates nothing, and does not read into elements. The text must be valid JSON; any
-/// other gives some elements and ends.
+/// The elements of one JSON array. Allocates nothing, and skips the content of elements. The text must be valid JSON;
+/// other text yields some elements, then ends.
 #[derive(Debug)]
 pub struct Elements<'a> {
     text: &'a str,
@@ -155,7 +155,7 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// The text without the white space between its tokens.
+/// Removes the white space between tokens.
 pub fn compact(text: &str) -> String {
     debug_assert_off_worker(text.len());
     let bytes = text.as_bytes();
@@ -179,8 +179,8 @@ pub fn compact(text: &str) -> String {
     compacted
 }
 
-/// A value for comparisons: members in any order, numbers by value. Values too deep or too large for that are compared
-/// as written.
+/// A value to compare with others: members may be in any order, and numbers are compared by value. Values that are too
+/// deep or too large for that are compared as text.
 #[derive(Debug)]
 pub struct Measure {
     value: Option<Value>,
@@ -190,12 +190,11 @@ pub struct Measure {
 // === impl Measure ===
 
 impl Measure {
-    /// The value of `text`.
     pub fn of(text: &str) -> Self {
         Self { value: serde_json::from_str(text).ok(), compact: compact(text) }
     }
 
-    /// True if `text` is the same value. Costs no more than the length of `text`.
+    /// True if `text` is the same value. The cost depends only on the length of `text`.
     pub fn is(&self, text: &str) -> bool {
         match (&self.value, serde_json::from_str(text)) {
             (Some(value), Ok(other)) => same(value, &other),
@@ -204,7 +203,7 @@ impl Measure {
     }
 }
 
-/// `serde_json` reads at most 128 levels, so the recursion is bounded.
+/// The recursion is bounded, because `serde_json` reads at most 128 levels.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -216,7 +215,7 @@ fn same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// The end of the value that begins at `start`.
+/// End of the value that begins at `start`.
 fn end_of_value(bytes: &[u8], start: usize) -> usize {
     match bytes.get(start) {
         Some(b'"') => end_of_string(bytes, start),
@@ -227,7 +226,7 @@ fn end_of_value(bytes: &[u8], start: usize) -> usize {
     }
 }
 
-/// The end of the object or array that begins at `start`.
+/// End of the object or array that begins at `start`.
 fn end_of_nested(bytes: &[u8], start: usize) -> usize {
     let (mut depth, mut at) = (1_usize, start + 1);
     while let Some(byte) = bytes.get(at) {
@@ -250,7 +249,7 @@ fn end_of_nested(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// The bytes by what they mean outside of strings.
+/// Bytes, by their meaning outside of strings.
 #[derive(Clone, Copy)]
 enum ByteKind {
     Other,
@@ -269,13 +268,13 @@ static KINDS: [ByteKind; 256] = {
     kinds
 };
 
-/// The end of the number or literal that begins at `start`.
+/// End of the number or literal that begins at `start`.
 fn end_of_word(bytes: &[u8], start: usize) -> usize {
     let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n');
     bytes[start..].iter().position(ends).map_or(bytes.len(), |length| start + length)
 }
 
-/// The end of the string that begins at `start`, including its closing quote.
+/// End of the string that begins at `start`, including the closing quote.
 fn end_of_string(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(found) = bytes.get(at..).and_then(quote_or_escape) {
@@ -287,8 +286,8 @@ fn end_of_string(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// The position of the first quote or backslash. The first bytes are read eight at a time: most strings are short, and
-/// the faster search has a start-up cost.
+/// Position of the first quote or backslash. Reads eight bytes at a time first: most strings are short, and the faster
+/// search has a start-up cost.
 fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
     let (words, _) = bytes.as_chunks::<8>();
     for (index, word) in words.iter().take(FIRST_WORDS).enumerate() {
@@ -306,7 +305,7 @@ const FIRST_WORDS: usize = 8;
 const QUOTES: u64 = u64::from_le_bytes([b'"'; 8]);
 const BACKSLASHES: u64 = u64::from_le_bytes([b'\\'; 8]);
 
-/// The highest bit of each zero byte, up to the first; bits of later bytes may be set too.
+/// The highest bit of each zero byte, up to the first one; bits of later bytes may be set too.
 const fn zero_bytes(word: u64) -> u64 {
     word.wrapping_sub(u64::from_le_bytes([1; 8])) & !word & u64::from_le_bytes([0x80; 8])
 }

@@ -1,23 +1,23 @@
-//! The members of a client's parameters that the gateway decides on, by the kinds of parameters.
+//! Members of clients' parameters that the gateway acts on, by kind of parameters.
 
 use super::{
     super::meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, META, PROTOCOL_VERSION, RELATED_TASK, TASKS_EXTENSION},
     lists::ListKind,
 };
 
-/// The member of a listen's filter that names the resources whose updates are listened to.
+/// Member of a listen's filter with the URIs of resources.
 pub(crate) const RESOURCE_SUBSCRIPTIONS: &str = "resourceSubscriptions";
-/// The member of a listen's filter that names the tasks whose status is listened to.
+/// Member of a listen's filter with the ids of tasks.
 pub(crate) const TASK_IDS: &str = "taskIds";
 
-/// A member that the gateway decides on, with control members inside its value. At most 32 are next to each other.
+/// A member that the gateway acts on, and such members inside its value. At most 32 in one object.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::mcp) struct ControlMember {
     pub(in crate::mcp) name: &'static str,
     pub(in crate::mcp) inside: &'static [Self],
 }
 
-/// A member whose value is not read.
+/// A member with no such members inside.
 pub(in crate::mcp) const fn one(name: &'static str) -> ControlMember {
     ControlMember { name, inside: &[] }
 }
@@ -56,7 +56,7 @@ pub(super) const HANDSHAKE: &[ControlMember] = &[
     ControlMember { name: "clientInfo", inside: CLIENT },
     ControlMember { name: "capabilities", inside: CAPABILITIES },
 ];
-/// Headers mirror what is in `arguments`.
+/// `arguments` is included, because headers mirror its members.
 pub(super) const TOOL_CALL: &[ControlMember] =
     &[one(META), one("name"), one("arguments"), one("task"), one("inputResponses"), one("requestState")];
 pub(super) const PROMPT: &[ControlMember] = &[one(META), one("name"), one("inputResponses"), one("requestState")];

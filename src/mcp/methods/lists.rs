@@ -13,10 +13,10 @@ pub(crate) enum ListKind {
 impl ListKind {
     pub(crate) const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
 
-    /// The lists with a change notification of their own: a change of templates is announced as one of resources.
+    /// Lists with their own change notification: a change of templates is announced as a change of resources.
     pub(crate) const CHANGING: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
 
-    /// The member of the result that holds the entries.
+    /// Member of the result with the entries.
     pub(crate) const fn member(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -26,7 +26,7 @@ impl ListKind {
         }
     }
 
-    /// The server capability that it belongs to.
+    /// Server capability that the list belongs to.
     pub(crate) const fn capability(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -35,7 +35,7 @@ impl ListKind {
         }
     }
 
-    /// The member of a listen's filter that asks for its changes (2026-07-28, subscriptions).
+    /// Member of a listen's filter that asks for its changes (2026-07-28, subscriptions).
     pub(crate) const fn filter_member(self) -> &'static str {
         match self {
             Self::Tools => "toolsListChanged",
@@ -44,7 +44,7 @@ impl ListKind {
         }
     }
 
-    /// The member of an entry that identifies it.
+    /// Member of an entry that identifies it.
     pub(crate) const fn key(self) -> &'static str {
         match self {
             Self::Tools | Self::Prompts => "name",

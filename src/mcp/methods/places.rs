@@ -1,5 +1,5 @@
-//! Places of names, URIs and task ids in messages (`translation` section 5), by kind of message. The places of
-//! extensions are in their files.
+//! Paths to names, URIs and task ids in messages (`translation` section 5), by kind of message. Paths for extensions
+//! are in the extensions' files.
 
 use super::{
     super::{
@@ -9,7 +9,7 @@ use super::{
     controls::TASK_IDS,
 };
 
-/// A set of places.
+/// A set of paths into a message.
 pub(crate) type Paths = &'static [&'static [At]];
 
 const META: At = Key("_meta");
@@ -17,7 +17,7 @@ const RESOURCE: At = Key("resource");
 const URI: At = Key("uri");
 
 pub(crate) const RESOURCE_URIS: Paths = &[RESOURCE_URI];
-/// In a resource template.
+/// In an entry of `resources/templates/list`.
 pub(crate) const TEMPLATE_URIS: Paths = &[&[Key("uriTemplate")]];
 
 /// In a `CallToolResult`: resource links and embedded resources. Extensions add more.
@@ -35,22 +35,22 @@ pub(super) const SAMPLING: Paths = &[
     &[Key("messages"), Each, Key("content"), Each, Key("content"), Each, RESOURCE, URI],
 ];
 
-/// The name that `tools/call` and `prompts/get` are for.
+/// The tool or prompt named by `tools/call` or `prompts/get`.
 pub(crate) const NAME: &[At] = &[Key("name")];
-/// The URI that requests for resources are for.
+/// The URI in requests about a resource.
 pub(crate) const RESOURCE_URI: &[At] = &[URI];
-/// The prompt that `completion/complete` is for.
+/// The prompt that `completion/complete` completes an argument for.
 pub(crate) const REF_NAME: &[At] = &[Key("ref"), Key("name")];
-/// The template that `completion/complete` is for.
+/// The resource template that `completion/complete` completes an argument for.
 pub(crate) const REF_URI: &[At] = &[Key("ref"), URI];
-/// The task that the requests about a task are for.
+/// The task id in requests about a task.
 pub(crate) const TASK_ID: &[At] = &[Key("taskId")];
 
 /// The task that any message may belong to (2025-11-25, tasks, *Related Task Metadata*).
 const RELATED: &[At] = &[META, Key(meta::RELATED_TASK), Key("taskId")];
 pub(super) const RELATED_TASK: Paths = &[RELATED];
 pub(in crate::mcp) const TASK_ID_OR_RELATED: Paths = &[TASK_ID, RELATED];
-/// The task that a call made (2025-11-25).
+/// The task that a call created (2025-11-25).
 pub(super) const CREATED_TASK: Paths = &[&[Key("task"), Key("taskId")], RELATED];
-/// The tasks of a listen, or of its acknowledgement (tasks extension, *Task Status Notifications*).
+/// The tasks in a `subscriptions/listen` request or its acknowledgement (tasks extension, *Task Status Notifications*).
 pub(super) const LISTENED_TASKS: Paths = &[&[Key("notifications"), Key(TASK_IDS), Each]];

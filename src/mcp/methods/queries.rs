@@ -1,4 +1,4 @@
-//! Questions about a method, answered by its row.
+//! Properties of a method, read from its row.
 
 use std::fmt;
 
@@ -15,21 +15,21 @@ use super::{
 // === impl ListKind ===
 
 impl ListKind {
-    /// The notifications that a list has changed.
+    /// The notifications that report a changed list.
     pub(crate) const CHANGES: [Method; 3] =
         [Self::CHANGING[0].change(), Self::CHANGING[1].change(), Self::CHANGING[2].change()];
 
-    /// The kind that `method` lists.
+    /// The kind of list that `method` returns; `None` if it returns none.
     pub(crate) fn listed_by(method: &Method) -> Option<Self> {
         method.row().lists.first().copied().filter(|_| !method.is_notification())
     }
 
-    /// The kinds reported as changed by a notification.
+    /// The lists that a notification reports as changed; empty for a request.
     pub(crate) fn changed_by(method: &Method) -> &'static [Self] {
         if method.is_notification() { method.row().lists } else { &[] }
     }
 
-    /// The method that lists it.
+    /// The method that returns this list.
     pub(crate) const fn method(self) -> Method {
         match self {
             Self::Tools => Method::ToolsList,
@@ -39,7 +39,7 @@ impl ListKind {
         }
     }
 
-    /// The notification of a change.
+    /// The notification that reports a change of this list.
     pub(crate) const fn change(self) -> Method {
         match self {
             Self::Tools => Method::ToolsListChanged,
@@ -48,7 +48,7 @@ impl ListKind {
         }
     }
 
-    /// The places of URIs in an entry.
+    /// The paths to URIs in an entry.
     pub(crate) fn uris(self) -> Paths {
         match self {
             Self::Tools => extensions::tool_uris(),
@@ -69,17 +69,17 @@ impl Method {
         Self::defined().any(|(known, _)| known.eq_ignore_ascii_case(&folded))
     }
 
-    /// True if no version of MCP defines it.
+    /// True if MCP itself does not define the method.
     pub const fn is_of_extension(&self) -> bool {
         matches!(self, Self::Other(_) | Self::Extended(_))
     }
 
-    /// The callers that may send it.
+    /// The callers that may send this method.
     pub fn access(&self) -> MethodAccess {
         self.row().access
     }
 
-    /// True if this version of the protocol has it, or if no version defines it.
+    /// True if this version of the protocol has the method, or if no version defines it.
     pub fn is_in(&self, revision: Revision) -> bool {
         let (oldest, newest) = self.row().versions;
         (oldest..=newest).contains(&revision)
@@ -90,12 +90,12 @@ impl Method {
         self.as_str().starts_with("notifications/")
     }
 
-    /// True if only 2026-07-28 has this request, so that it is invalid in a session.
+    /// True if the request exists only in 2026-07-28. Such a request is invalid in a session.
     pub fn is_sessionless(&self) -> bool {
         self.row().versions.0 > Revision::NEWEST_LEGACY && !self.is_notification()
     }
 
-    /// True for requests about tasks, known or not.
+    /// True for every `tasks/…` request, even an unknown one.
     pub fn is_about_tasks(&self) -> bool {
         self.as_str().starts_with("tasks/")
     }
@@ -114,8 +114,8 @@ impl Method {
         matches!(self.access(), MethodAccess::OwnTask)
     }
 
-    /// The name that a client of `revision` knows it by: the status of a task has one name in 2025-11-25 and another in
-    /// the extension for 2026-07-28.
+    /// The name that this method has for a client of `revision`: the notification of a task's status has one name in
+    /// 2025-11-25 and another in the extension for 2026-07-28.
     #[must_use]
     pub fn of_tasks_in(self, revision: Revision) -> Self {
         match (self, revision.era()) {
@@ -137,12 +137,12 @@ impl Method {
         matches!(self.row().asks, Asks::Always)
     }
 
-    /// True if it counts toward the limit `calls`.
+    /// True if the request counts toward the limit `calls`.
     pub(crate) fn is_bounded(&self) -> bool {
         self.row().is_bounded
     }
 
-    /// True if its result has cache hints (2026-07-28, caching).
+    /// True if the result has cache hints (2026-07-28, caching).
     pub(crate) fn is_cacheable(&self) -> bool {
         self.row().is_cacheable
     }
@@ -151,17 +151,17 @@ impl Method {
         self.row().result
     }
 
-    /// The members of its parameters; `None` if no version restricts them.
+    /// The defined members of the parameters; `None` if no version restricts them.
     pub(in crate::mcp) fn params_shape(&self) -> Option<Shape> {
         self.row().params_shape
     }
 
-    /// The members of the answer to it; `None` if no version restricts them.
+    /// The defined members of the result; `None` if no version restricts them.
     pub(in crate::mcp) fn result_shape(&self) -> Option<Shape> {
         self.row().result_shape
     }
 
-    /// The thing that its requests name, which determines where they go.
+    /// The kind of object that a request names, such as a tool or a URI. It decides which server gets the request.
     pub(crate) fn subject(&self) -> Option<MethodSubject> {
         self.row().subject
     }
@@ -172,7 +172,7 @@ impl Method {
         self.is_in(Revision::V2026_07_28).then(|| subject.member())
     }
 
-    /// The members of the parameters that the gateway decides on. A custom method about tasks may name one.
+    /// The members of the parameters that the gateway acts on. A custom method about tasks may name a task.
     pub(in crate::mcp) fn controls(&self) -> &'static [ControlMember] {
         match self {
             Self::Other(_) if self.is_about_tasks() => controls::TASK,
@@ -180,7 +180,7 @@ impl Method {
         }
     }
 
-    /// The places of URIs in the result of this request, or in the parameters of this message of a server.
+    /// The paths to URIs in the result of this request, or in the parameters of this message from a server.
     pub(crate) fn uris(&self) -> Paths {
         match self.row().uris {
             UriPlaces::In(paths) => paths,
@@ -189,17 +189,18 @@ impl Method {
         }
     }
 
-    /// True if the same may hold server requests, like a task waiting for input.
+    /// True if that result or those parameters may hold server requests, as a task that waits for input does.
     pub(crate) fn holds_input_requests(&self) -> bool {
         self.row().holds_input_requests
     }
 
-    /// The places of task ids in the result of this request, or in the parameters of this message of a server.
+    /// The paths to task ids in the result of this request, or in the parameters of this message from a server.
     pub(crate) fn task_ids(&self) -> Paths {
         self.row().task_ids
     }
 
-    /// The same in a result. A tool may have a custom `taskId` with another meaning, unless its result is a task.
+    /// The paths to task ids in this result. A tool may use `taskId` for something else, so its result counts only if
+    /// it is a task.
     pub(crate) fn task_ids_in(&self, result: &Payload) -> Paths {
         match self {
             Self::ToolsCall if result.string("resultType").as_deref() == Some("task") => Self::TasksGet.task_ids(),

@@ -1,10 +1,10 @@
-//! A row of the table of methods: all the gateway needs to know of a method.
+//! A row in the table of methods, with everything the gateway needs to know about a method.
 
 use super::{
     super::Revision, controls, controls::ControlMember, lists::ListKind, places, places::Paths, shapes::Shape,
 };
 
-/// The callers whose messages of a method reach a server. `docs/authorization.md` lists the methods of each class.
+/// The callers that may send a method to a server. `docs/authorization.md` lists the methods of each class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MethodAccess {
     /// Every caller with a right to the server.
@@ -13,14 +13,14 @@ pub enum MethodAccess {
     Tool,
     /// Every caller with a right to the server, for the tasks of its own calls.
     OwnTask,
-    /// Only callers with full rights: servers send this message, and clients have no need to.
+    /// Only callers with full rights: this message comes from servers, and clients do not need to send it.
     OfServers,
-    /// Callers with full rights at a server without tool rules, and every caller if the operator opens the method: MCP
-    /// does not define it.
+    /// Callers with full rights at a server without tool rules, and all callers if the operator opens the method. For
+    /// methods that MCP does not define.
     Undefined,
 }
 
-/// The thing that a request's parameters name, which determines where it goes.
+/// The kind of object that a request names in its parameters. It decides which server gets the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MethodSubject {
     Tool,
@@ -31,72 +31,72 @@ pub(crate) enum MethodSubject {
     Reference,
 }
 
-/// Requests of a server to its client, while it serves a request.
+/// The server requests that a server may send to the client while it serves a request of this method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::mcp) enum Asks {
     Never,
-    /// Only in a session, where server requests are separate messages.
+    /// Only in a session, as separate messages.
     InSessions,
-    /// In 2026-07-28 too, where they are a result (multi round-trip requests).
+    /// In 2026-07-28 too, as part of a result (multi round-trip requests).
     Always,
 }
 
-/// The result of a request, where it is more than members to forward.
+/// The form of a result, if the gateway does more than forward its members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResultShape {
-    /// Content of a tool.
+    /// The content that a tool returns.
     Tool,
     Prompt,
-    /// Nothing: deployed peers of sessions refuse any member there.
+    /// An empty object. Deployed clients and servers of the legacy versions refuse any member in it.
     Empty,
     Other,
 }
 
-/// The places of URIs in a message.
+/// The paths to URIs in a message.
 #[derive(Clone, Copy)]
 pub(in crate::mcp) enum UriPlaces {
     In(Paths),
-    /// The places of a tool's result, with those of extensions.
+    /// The paths of a tool's result, including extensions' own.
     ToolResult,
-    /// The same in a task of the extension of 2026-07-28.
+    /// The paths of a tool's result inside a task of the 2026-07-28 extension.
     Task,
 }
 
-/// Everything about a method.
+/// All properties of a method.
 #[derive(Clone, Copy)]
 pub(in crate::mcp) struct MethodRow {
-    /// The name on the wire.
+    /// The method's name in a message.
     pub(in crate::mcp) name: &'static str,
     pub(in crate::mcp) access: MethodAccess,
-    /// The oldest version that has it, and the newest. For 2026-07-28, the tasks extension counts.
+    /// The oldest and the newest version with this method. The tasks extension counts as part of 2026-07-28.
     pub(in crate::mcp) versions: (Revision, Revision),
     /// The lists that a request returns, or whose change a notification reports.
     pub(in crate::mcp) lists: &'static [ListKind],
     pub(in crate::mcp) subject: Option<MethodSubject>,
     pub(in crate::mcp) asks: Asks,
-    /// True if it counts toward the limit `calls`.
+    /// True if the request counts toward the limit `calls`.
     pub(in crate::mcp) is_bounded: bool,
-    /// The result has cache hints (2026-07-28, caching).
+    /// True if the result has cache hints (2026-07-28, caching).
     pub(in crate::mcp) is_cacheable: bool,
     pub(in crate::mcp) result: ResultShape,
-    /// The members of its parameters; `None` if no version restricts them.
+    /// The defined members of the parameters; `None` if no version restricts them.
     pub(in crate::mcp) params_shape: Option<Shape>,
-    /// The members of the answer to it, likewise.
+    /// The defined members of the result; `None` if no version restricts them.
     pub(in crate::mcp) result_shape: Option<Shape>,
-    /// The members of the parameters that the gateway decides on.
+    /// The members of the parameters that the gateway acts on.
     pub(in crate::mcp) controls: &'static [ControlMember],
-    /// The places of URIs in what a server sends: the result of a request of clients, else the parameters.
+    /// The paths to URIs in the result of a client's request, or in the parameters of a server's message.
     pub(in crate::mcp) uris: UriPlaces,
-    /// True if the same may hold server requests, like a task waiting for input.
+    /// True if that result or those parameters may hold server requests, as a task that waits for input does.
     pub(in crate::mcp) holds_input_requests: bool,
-    /// The places of task ids in the same.
+    /// The paths to task ids in that result or those parameters.
     pub(in crate::mcp) task_ids: Paths,
 }
 
 // === impl MethodSubject ===
 
 impl MethodSubject {
-    /// The member of the parameters that names it.
+    /// The member of the parameters with the name.
     pub(crate) const fn member(self) -> &'static str {
         match self {
             Self::Tool | Self::Prompt => "name",
@@ -110,7 +110,7 @@ impl MethodSubject {
 // === impl MethodRow ===
 
 impl MethodRow {
-    /// The places of URIs that it has of its own.
+    /// The paths to URIs that the row itself lists.
     pub(in crate::mcp) const fn own_uris(&self) -> Paths {
         match self.uris {
             UriPlaces::In(paths) => paths,
@@ -118,7 +118,8 @@ impl MethodRow {
         }
     }
 
-    /// A method of all versions that names nothing, asks nothing and returns nothing in particular.
+    /// A row with the defaults: a method of all versions that names no object, allows no server requests and has no
+    /// special result.
     pub(in crate::mcp) const fn new(name: &'static str, access: MethodAccess) -> Self {
         Self {
             name,

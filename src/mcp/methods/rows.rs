@@ -1,5 +1,5 @@
-//! The table of methods: a row holds what is special about a method, and `MethodRow::new` the rest. The rows of
-//! extensions are in their files.
+//! The table of methods. A row lists only what is special about a method; `MethodRow::new` fills in the defaults. Rows
+//! for extensions are in the extensions' files.
 
 use super::{
     super::{
@@ -25,17 +25,16 @@ const SINCE_2025_11_25: (Revision, Revision) = (Revision::V2025_11_25, Revision:
 const ONLY_2025_11_25: (Revision, Revision) = (Revision::V2025_11_25, Revision::V2025_11_25);
 const SINCE_2026_07_28: (Revision, Revision) = (Revision::V2026_07_28, Revision::NEWEST);
 
-/// A method that MCP does not define: it allows all that any other method allows.
+/// The row of a method that MCP does not define. It allows everything that some other method allows.
 const CUSTOM: MethodRow = MethodRow { asks: InSessions, ..MethodRow::new("", Undefined) };
 
-/// The row of this method, if an extension has it.
+/// The row of this method; `None` if no extension defines it.
 fn extended(name: &str) -> Option<&'static MethodRow> {
     extensions::methods().find(|row| row.name == name)
 }
 
-/// Declares the methods: the name on the wire, the allowed senders, and other special properties; then the extension
-/// methods that the gateway itself reads or writes, with their rows. Other methods of extensions are
-/// [`Method::Extended`].
+/// Declares the methods: the name in a message, the allowed senders, and special properties. The methods of extensions
+/// that the gateway itself reads or writes follow with their rows; all others are [`Method::Extended`].
 macro_rules! methods {
     ($($variant:ident = $name:literal, $access:ident { $($special:tt)* })*; extensions { $($named:ident = $row:path)* }) => {
         /// A method of a request or notification. An unknown name is kept as received.
@@ -43,7 +42,7 @@ macro_rules! methods {
         pub enum Method {
             $(#[doc = concat!("`", $name, "`.")] $variant,)*
             $(#[doc = concat!("Of an extension: `", stringify!($row), "`.")] $named,)*
-            /// Another method of an extension, by the name in its row.
+            /// Any other method of an extension, with the name from its row.
             Extended(&'static str),
             Other(Box<str>),
         }
@@ -55,7 +54,7 @@ macro_rules! methods {
                 [$(($name, $access)),*].into_iter().chain(of_extensions)
             }
 
-            /// The method of this name.
+            /// The method with this name.
             pub fn parse(name: &str) -> Self {
                 match name {
                     $($name => Self::$variant,)*
@@ -67,7 +66,7 @@ macro_rules! methods {
                 }
             }
 
-            /// The name on the wire.
+            /// The name in a message.
             pub fn as_str(&self) -> &str {
                 match self {
                     Self::Other(name) => name,

@@ -1,6 +1,6 @@
 //! The shapes of parameters and results: the members of each object, the versions that define them, and the form of
-//! their values. One table for all versions, read by the check of listed entries (`translate::entries`) and by the
-//! strict profile (`translate::strict`).
+//! their values. One table serves all versions. The check of listed entries (`translate::entries`) and the strict
+//! profile (`translate::strict`) read it.
 
 use super::super::Revision;
 
@@ -15,7 +15,7 @@ pub(in crate::mcp) type Shape = &'static [Member];
 /// A member of an object.
 pub(in crate::mcp) struct Member {
     pub(in crate::mcp) name: &'static str,
-    /// The oldest version that defines it, and the newest.
+    /// The oldest and the newest version that define it.
     versions: (Revision, Revision),
     pub(in crate::mcp) form: Form,
 }
@@ -23,7 +23,7 @@ pub(in crate::mcp) struct Member {
 /// The form that a value must have.
 #[derive(Clone, Copy)]
 pub(in crate::mcp) enum Form {
-    /// A value that is not read: it belongs to a peer, or is not listed.
+    /// A value that is not checked, because it belongs to the client or server or its form is not listed here.
     Value,
     Key,
     Text,
@@ -49,7 +49,7 @@ pub(in crate::mcp) enum Form {
 // === impl Member ===
 
 impl Member {
-    /// True if this version defines it.
+    /// True if this version defines the member.
     pub(in crate::mcp) const fn is_in(&self, revision: Revision) -> bool {
         self.versions.0 as u8 <= revision as u8 && revision as u8 <= self.versions.1 as u8
     }
@@ -58,7 +58,7 @@ impl Member {
 // === impl Form ===
 
 impl Form {
-    /// The shape of the objects in it.
+    /// The shape of the objects in the value; `None` if it holds none.
     pub(in crate::mcp) const fn inner(self) -> Option<Shape> {
         match self {
             Members(shape) | Each(shape) | OneOrMore(shape) => Some(shape),
@@ -77,7 +77,7 @@ const fn since(oldest: Revision, name: &'static str, form: Form) -> Member {
     Member { name, versions: (oldest, Revision::NEWEST), form }
 }
 
-/// A member of these versions and those between.
+/// A member of these versions and all between them.
 const fn from_to(oldest: Revision, newest: Revision, name: &'static str, form: Form) -> Member {
     Member { name, versions: (oldest, newest), form }
 }
@@ -107,7 +107,7 @@ const CONTENTS: Shape = &[
     since(V3, "_meta", Value),
 ];
 
-/// All kinds of blocks in one: a strict reader never meets a member of another kind.
+/// All kinds of blocks together: a strict client never gets a kind of block that its version lacks.
 const BLOCK: Shape = &[
     always("type", Value),
     always("text", Value),
@@ -229,7 +229,7 @@ pub(super) const HANDSHAKE: Shape = &[
     from_to(OLDEST, V4, "serverInfo", Members(IMPLEMENTATION)),
     from_to(OLDEST, V4, "instructions", Value),
 ];
-/// A client's answer to a request of a server.
+/// A client's answer to `roots/list`.
 pub(super) const ROOTS: Shape = &[always("roots", Each(ROOT)), from_to(OLDEST, V4, "_meta", Value)];
 
 // === parameters ===

@@ -1,4 +1,4 @@
-//! Content blocks: their places, and the conversion of kinds unknown to the target.
+//! Finds content blocks, and converts kinds that the target does not know.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::support::digest::Digest;
 
-/// Passes every content block of a server's result to `change`.
+/// Calls `change` for every content block of a server's result.
 pub(super) fn each_block(draft: &mut Draft<'_>, translation: &Translation<'_>, change: fn(&mut Draft<'_>)) {
     if translation.facts.kind != Kind::Result {
         return;
@@ -34,14 +34,14 @@ pub(super) fn each_block(draft: &mut Draft<'_>, translation: &Translation<'_>, c
     }
 }
 
-/// Converts audio (2025-03-26) to an embedded resource with the same bytes. Its URI holds their digest, so equal audio
-/// has equal names.
+/// Converts audio (2025-03-26) to an embedded resource with the same bytes. The URI contains their digest, so equal
+/// audio gets an equal URI.
 pub(super) fn audio_to_resource(block: &mut Draft<'_>) {
     if !is_kind(block, "audio") {
         return;
     }
     let data = block.member("data").unwrap_or_else(|| "\"\"".to_owned());
-    // some servers write slashes with escapes
+    // some servers escape slashes
     let encoded = unquoted(&data).unwrap_or(Cow::Borrowed(&data));
     let digest = match STANDARD.decode(&*encoded) {
         Ok(bytes) => Digest::sha256(bytes),
@@ -55,7 +55,7 @@ pub(super) fn audio_to_resource(block: &mut Draft<'_>) {
     block.set("resource", format!("{{\"uri\":{},{kind}\"blob\":{data}}}", quote(&uri)));
 }
 
-/// Converts a resource link (2025-06-18) to a text with the whole link as JSON, so that a program can read it back.
+/// Converts a resource link (2025-06-18) to a text block with the complete link as JSON, so that a program can read it.
 pub(super) fn link_to_text(block: &mut Draft<'_>) {
     if !is_kind(block, "resource_link") {
         return;
@@ -84,7 +84,7 @@ pub(super) fn push_text(result: &mut Draft<'_>, value: &str) {
     }
 }
 
-/// True if a text block of a tool's result is the JSON text of `value`.
+/// True if a tool's result has a text block with the JSON text of `value`.
 pub(super) fn says(result: &mut Draft<'_>, value: &str) -> bool {
     let measure = scan::Measure::of(value);
     result.get("content").is_some_and(|content| {

@@ -1,7 +1,7 @@
-//! Forms: the enumerations of 2025-11-25 in the schema of 2025-06-18, and the answers back.
+//! Forms: converts the choice fields of 2025-11-25 for clients of 2025-06-18, and converts the answers back.
 //!
-//! A multiple-choice field becomes a yes-or-no field for each choice. The fields follow from the request, so nothing
-//! has to be stored.
+//! A multiple-choice field becomes one yes-or-no field for each choice. The fields can be derived from the request, so
+//! nothing has to be stored.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -18,24 +18,24 @@ use crate::support::digest::Digest;
 /// Maximum length of a name (in bytes) or title (in characters) that is repeated for each choice of a field.
 const LONGEST_LABEL: usize = 200;
 
-/// Maximum number of choices in the fields of one form: each becomes a field of its own.
+/// Maximum number of choices in all fields of one form, because each choice becomes a field.
 const MAX_CHOICES: usize = 1_000;
 
 struct Choices {
-    /// The prefix of its yes-or-no fields, before their number.
+    /// The start of the names of its yes-or-no fields; a number follows.
     prefix: String,
-    /// The choices: JSON text of the value, and title.
+    /// The choices, each with its value (JSON text) and its title.
     options: Vec<(String, String)>,
     /// Minimum and maximum number of choices.
     least: Option<usize>,
     most: Option<usize>,
 }
 
-/// Lowers a form for 2025-06-18.
+/// Converts a form for 2025-06-18.
 ///
 /// # Errors
 ///
-/// If it has more choices than a form of that version can have fields.
+/// If the form has more choices than [`MAX_CHOICES`].
 pub(super) fn lower_form(question: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     question.remove("mode");
     let Some(schema) = question.edit("requestedSchema") else { return Ok(()) };
@@ -54,7 +54,7 @@ pub(super) fn lower_form(question: &mut Draft<'_>, translation: &Translation<'_>
     Ok(())
 }
 
-/// Reassembles the answers to yes-or-no fields, as the request asked for them.
+/// Combines the answers of the yes-or-no fields into the answer that the server's request asked for.
 pub(super) fn raise_answer(
     answer: &mut Draft<'_>,
     question: &str,
@@ -88,7 +88,7 @@ pub(super) fn raise_answer(
     Ok(())
 }
 
-/// `oneOf` with titles (2025-11-25) as `enum` and `enumNames` (2025-06-18).
+/// Converts `oneOf` with titles (2025-11-25) to `enum` and `enumNames` (2025-06-18).
 fn name_values(property: &mut Draft<'_>) {
     let Some(options) = property.get("oneOf").and_then(|options| titled(&options, usize::MAX)) else { return };
     let texts: (Vec<String>, Vec<String>) = options.into_iter().map(|(value, title)| (value, quote(&title))).unzip();
@@ -119,7 +119,7 @@ fn choices(schema: &Draft<'_>) -> Option<HashMap<String, Choices>> {
     let names: BTreeSet<String> = properties.members().map(|(name, _)| name.into_owned()).collect();
     let mut found = HashMap::new();
     for (name, property) in properties.members() {
-        // of repeated fields, the last counts
+        // if a field is repeated, the last one counts
         found.remove(&*name);
         if !property.get("type").is_some_and(|kind| kind.is("array")) {
             continue;
@@ -151,7 +151,7 @@ fn listed(items: &Draft<'_>, most: usize) -> Option<Vec<(String, String)>> {
     Some(values.elements().take(most).map(|value| (value.text(), value.string().unwrap_or_default())).collect())
 }
 
-/// A value in the spelling used to compare strings, which may contain escapes.
+/// A value written in one fixed way, so that two spellings of a string (with and without escapes) compare as equal.
 fn spelled(value: &str) -> String {
     unquote(value).map_or_else(|| value.to_owned(), |text| quote(&text))
 }
@@ -164,7 +164,7 @@ impl Choices {
         format!("{}{index}", self.prefix)
     }
 
-    /// The yes-or-no fields, by name and schema.
+    /// The yes-or-no fields, each with its name and its schema.
     fn lower(&self, field: &str, property: &mut Draft<'_>) -> Vec<(String, String)> {
         let label = property.member_string("title").unwrap_or_else(|| field.to_owned());
         let label: String = label.chars().take(LONGEST_LABEL).collect();
@@ -179,7 +179,7 @@ impl Choices {
         self.options.iter().enumerate().map(lower).collect()
     }
 
-    /// The JSON text of the list of choices made.
+    /// The choices that were made, as a JSON array.
     fn raise(
         &self,
         field: &str,

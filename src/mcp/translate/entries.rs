@@ -20,7 +20,7 @@ use super::{
 /// Maximum length of the name of an entry that is left out, in characters; a longer one is cut.
 const MAX_NAME: usize = 200;
 
-/// An entry that is left out, and the reason.
+/// An entry that was left out, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LeftOut {
     /// The first 200 characters of the entry's name or URI; empty if it has none.
@@ -29,28 +29,28 @@ pub struct LeftOut {
     pub reason: String,
 }
 
-/// The entries of a list that are left out: the first hundred, and their total number.
+/// The entries of a list that were left out: the first hundred of them, and how many there are.
 #[derive(Debug, Default)]
 pub struct Omitted {
     first: Vec<LeftOut>,
     count: usize,
 }
 
-/// A page of a list, whose entries are valid in the revision it is written in.
+/// A page of a list. All its entries are valid in the revision that the page is written in.
 #[derive(Debug)]
 pub struct Checked {
-    /// The page: the same buffer if every entry was valid.
+    /// The page. It is the same buffer if every entry was valid.
     pub page: Payload,
     /// The entries that were removed.
     pub left_out: Omitted,
-    /// True if the page had more than the requested entries: the rest is neither in the page nor in `left_out`.
+    /// True if the page had more entries than requested: the rest is neither in the page nor in `left_out`.
     pub is_cut: bool,
 }
 
 // === impl LeftOut ===
 
 impl LeftOut {
-    /// An entry of this name or URI, and the reason.
+    /// An entry with this name or URI, and the reason to leave it out.
     pub fn new(name: &str, reason: String) -> Self {
         Self { name: name.chars().take(MAX_NAME).collect(), reason }
     }
@@ -59,7 +59,7 @@ impl LeftOut {
 // === impl Omitted ===
 
 impl Omitted {
-    /// Maximum number of entries that are kept; further ones are counted.
+    /// Maximum number of entries that are kept. Any more are only counted.
     pub const MAX_KEPT: usize = 100;
 
     pub fn push(&mut self, entry: LeftOut) {
@@ -81,12 +81,12 @@ impl Omitted {
         &self.first
     }
 
-    /// The number of all entries.
+    /// The number of all entries that were left out.
     pub const fn count(&self) -> usize {
         self.count
     }
 
-    /// True if there are more than the [first](Self::first).
+    /// True if more entries were left out than [the first](Self::first).
     pub const fn is_cut(&self) -> bool {
         self.count > self.first.len()
     }
@@ -112,8 +112,8 @@ pub fn checked(method: &Method, page: Payload, most: usize) -> Checked {
     Checked { page, left_out, is_cut: seen > most }
 }
 
-/// Keeps an entry that is valid in every revision, and otherwise tries to complete it. Returns the reason if it stays
-/// invalid in its own revision.
+/// Keeps an entry that is valid in every revision, and otherwise tries to complete it. Returns the reason if the entry
+/// is still invalid in its own revision.
 fn settle(listed: Listed, entry: &mut Draft<'_>, written: Revision) -> Result<(), LeftOut> {
     let before = listed.valid_in(&entry.text(), written);
     if before == ValidIn::ALL {
@@ -135,8 +135,8 @@ fn settle(listed: Listed, entry: &mut Draft<'_>, written: Revision) -> Result<()
 
 // === completion ===
 
-/// Adds members that an entry implies: removes null members, adds an object schema where arguments are an object by
-/// definition, and uses a resource's title or URI as its name.
+/// Adds what an entry implies: drops members that are `null`, adds an object schema where arguments are always an
+/// object, and uses a resource's title or URI as its name.
 fn complete(shape: Shape, entry: &mut Draft<'_>, era: Era) {
     for Member { name, form, .. } in shape {
         if entry.get(name).is_some_and(|value| value.is_literal("null")) {
@@ -164,8 +164,7 @@ fn complete(shape: Shape, entry: &mut Draft<'_>, era: Era) {
     }
 }
 
-/// A resource is identified by its URI, and its name is only for display. A missing name of a tool or prompt cannot be
-/// guessed.
+/// A resource is identified by its URI, and its name is only displayed. The name of a tool or prompt cannot be guessed.
 fn name_by_uri(entry: &mut Draft<'_>) {
     let uri = ["uri", "uriTemplate"].into_iter().find_map(|key| entry.member_string(key));
     if let Some(uri) = uri {
@@ -210,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_valid_entry_stays_byte_for_byte_beside_one_that_is_completed() {
-        // server-filesystem 0.5.1 lists tools like the second
+        // server-filesystem 0.5.1 lists tools like the second one
         let tools = r#"{ "tools":[ { "name" : "a","x":1.00, "inputSchema":{ "type" : "object"}, "vendor":null } ,
             {"name":"b","inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#"},"title":null}],"x":[ ]}"#;
         assert_snapshot!(shown(&Method::ToolsList, V4, tools), @r##"
@@ -279,7 +278,7 @@ mod tests {
         let entry = r#"{"name":"a","inputSchema":{"type":"object"},"title":5}"#;
         let valid = ValidIn::of(&Method::ToolsList, entry, V1);
         assert_eq!(Revision::ALL.map(|revision| valid.has(revision)), [true, true, false, false, false]);
-        // the steps convert these
+        // the translation steps convert these
         let modern =
             r#"{"name":"a","inputSchema":{"type":"object","properties":{"x":true}},"outputSchema":{"type":"array"}}"#;
         assert_eq!(ValidIn::of(&Method::ToolsList, modern, V5), ValidIn::ALL);

@@ -1,5 +1,5 @@
-//! The envelope that 2026-07-28 puts around each message: the client's description of itself in requests; result type,
-//! cache hints and the server's name in results. All of it is control vocabulary, added and consumed here.
+//! The envelope that 2026-07-28 adds to each message: the client's description of itself in requests; the result type,
+//! cache hints and the server's name in results. The gateway adds and removes all of it here.
 
 use bytes::Bytes;
 
@@ -25,9 +25,9 @@ pub(super) enum ResultType {
     Task,
 }
 
-/// Removes the envelope of a request, and answers to server requests of 2026-07-28 in any protocol request: an answer
-/// reaches a legacy server as a separate message. In an unknown method these members may have another meaning, and
-/// stay.
+/// Removes the envelope of a request. Also removes answers to server requests of 2026-07-28 from any request that the
+/// protocol defines: a legacy server gets each answer as a separate message. In an unknown method these members may
+/// mean something else, so they stay.
 pub(super) fn open_request(request: &mut Draft<'_>, method: &Method) {
     consume_meta(request, &[PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL]);
     if !matches!(method, Method::Other(_)) {
@@ -35,15 +35,15 @@ pub(super) fn open_request(request: &mut Draft<'_>, method: &Method) {
     }
 }
 
-/// Removes the stream's tag from a notification.
+/// Removes the tag that names the stream of a notification.
 pub(super) fn open_notification(notification: &mut Draft<'_>) {
     consume_meta(notification, &[SUBSCRIPTION_ID]);
 }
 
-/// Adds the envelope to a request, as far as the client is known.
+/// Adds the envelope to a request, with all that is known about the client.
 pub(super) fn seal_request(request: &mut Draft<'_>, translation: &Translation<'_>) {
     consume_meta(request, &[RELATED_TASK]);
-    // the extension, *Error Handling*: a client without it may not ask about its tasks either
+    // the extension, *Error Handling*: a client that does not declare it may not ask about its tasks either
     let asks_for_task = match translation.facts.method {
         Method::ToolsCall => request.remove("task"),
         Method::Listen => request.get("notifications").is_some_and(|filter| filter.has(TASK_IDS)),
@@ -57,8 +57,9 @@ pub(super) fn seal_request(request: &mut Draft<'_>, translation: &Translation<'_
     }
 }
 
-/// The parameters of a request of 2026-07-28 in their envelope: the description of `client` is written if the version
-/// is missing, as it is in requests of the gateway itself. Parameters with an envelope are the same buffer.
+/// The parameters of a 2026-07-28 request in their envelope. The description of `client` is written if the version is
+/// missing, as in requests that the gateway makes itself. If the parameters have an envelope, the buffer stays the
+/// same.
 #[must_use]
 pub fn with_envelope(params: Payload, client: &ClientInfo) -> Payload {
     if meta::has_envelope(params.indexed()) {
@@ -79,7 +80,7 @@ fn write_envelope(request: &mut Draft<'_>, revision: Revision, client: &ClientIn
     write_meta(request, &members);
 }
 
-/// Sets these members of `_meta`.
+/// Sets these members in `_meta`.
 fn write_meta(draft: &mut Draft<'_>, members: &[(&str, &str)]) {
     match draft.edit(meta::META) {
         Some(meta) if meta.is_object() => members.iter().for_each(|(key, value)| meta.set(key, *value)),
@@ -88,7 +89,7 @@ fn write_meta(draft: &mut Draft<'_>, members: &[(&str, &str)]) {
     }
 }
 
-/// The object with these members, whose names need no escapes.
+/// The JSON object with these members. Their names need no escapes.
 fn object(members: &[(&str, &str)]) -> String {
     let mut text =
         String::with_capacity(members.iter().map(|(key, value)| key.len() + value.len() + 4).sum::<usize>() + 1);
@@ -99,7 +100,7 @@ fn object(members: &[(&str, &str)]) -> String {
     text
 }
 
-/// The same capabilities with the tasks extension.
+/// The same capabilities, and the tasks extension.
 fn with_tasks(capabilities: &Bytes) -> String {
     let text = String::from_utf8_lossy(capabilities);
     let mut capabilities = Draft::of(&text);
@@ -109,17 +110,18 @@ fn with_tasks(capabilities: &Bytes) -> String {
     capabilities.text()
 }
 
-/// Removes the envelope of a result, and returns its kind. A stray type from a legacy server is ignored.
+/// Removes the envelope of a result, and returns its kind. A legacy server's stray type is ignored.
 pub(super) fn open_result(result: &mut Draft<'_>, translation: &Translation<'_>) -> Result<ResultType, Untranslatable> {
     let kind = match result.get("resultType") {
         None => ResultType::Complete,
         Some(kind) if kind.is("complete") || translation.from < Revision::V2026_07_28 => ResultType::Complete,
         Some(kind) if kind.is("task") => ResultType::Task,
-        // the side that keeps the state handles server requests; other kinds belong to undeclared extensions
+        // the side that keeps the state handles server requests; other kinds belong to extensions that were not
+        // declared
         Some(_) => return Err(translation.refuse(LackingFeature::ResultType, Cause::Result)),
     };
     result.remove("resultType");
-    // a stray hint of a legacy server is not removed if the member may have another meaning
+    // a stray hint of a legacy server stays if the member may mean something else
     if translation.facts.method.is_cacheable() {
         result.remove("ttlMs");
         result.remove("cacheScope");
@@ -140,8 +142,8 @@ pub(super) fn seal_result(result: &mut Draft<'_>, kind: ResultType, translation:
     write_meta(result, &[(meta::SERVER_INFO, server)]);
 }
 
-/// Further requirements of a legacy result: the handshake has the receiver's version, and an empty result stays empty,
-/// since deployed peers refuse any member there.
+/// Adds the rest of a legacy result: the result of the handshake has the receiver's version, and an empty result stays
+/// empty, because deployed clients and servers refuse any member in it.
 pub(super) fn settle_legacy_result(result: &mut Draft<'_>, translation: &Translation<'_>) {
     if translation.facts.kind != Kind::Result || translation.to > Revision::NEWEST_LEGACY {
         return;

@@ -1,4 +1,5 @@
-//! Error codes with a meaning in one revision only. Some errors become results: a model can act on a tool error.
+//! Translates errors whose code has its meaning in one revision only. Some errors become results, because a model can
+//! react to a tool error.
 
 use serde_json::Value;
 
@@ -14,9 +15,9 @@ use super::{
 // === impl ErrorObject ===
 
 impl ErrorObject {
-    /// The error of a server for a client of `target`: an error, or a result where that ends the call better. Errors of
-    /// the gateway, and client errors that answer a server request, pass unchanged. Equal revisions, and codes with the
-    /// same meaning, return the same buffer.
+    /// Translates a server's error for a client of `target`. The result is an error, or a result where the call ends
+    /// better that way. Errors of the gateway, and errors that a client sends as its answer to a server request, pass
+    /// unchanged. Between equal revisions, and for codes with the same meaning, the buffer stays the same.
     pub fn into_revision(self, target: Revision, facts: &Facts<'_>) -> Outcome {
         let Some(from) = self.revision().filter(|from| *from != target && facts.kind == Kind::Result) else {
             return Outcome::Failed(self);
@@ -24,7 +25,7 @@ impl ErrorObject {
         let (of_modern, modern) = (from > Revision::NEWEST_LEGACY, target > Revision::NEWEST_LEGACY);
         match self.code() {
             Self::RESOURCE_NOT_FOUND if modern => match facts.uri {
-                // 2026-07-28 marks it among invalid parameters only by the URI
+                // 2026-07-28 uses the code of invalid parameters; only the URI distinguishes this error from others
                 Some(uri) => self.with_datum("uri", &json::quote(uri)).recoded(Self::INVALID_PARAMS),
                 None => self.recoded(Self::INVALID_PARAMS),
             },
@@ -37,7 +38,7 @@ impl ErrorObject {
             Self::MISSING_CAPABILITY if of_modern && *facts.method == Method::ToolsCall => {
                 Outcome::Complete(refusal::tool_error(target, &self.message()))
             }
-            // in one era these codes pass between neighbours; in the other they have no meaning, or any
+            // in one era these codes pass between neighbours; in the other they are undefined, or free for any use
             Self::HEADER_MISMATCH | Self::UNSUPPORTED_VERSION | Self::MISSING_CAPABILITY if of_modern != modern => {
                 Outcome::Failed(self.hidden())
             }
@@ -52,7 +53,8 @@ impl ErrorObject {
         Outcome::Failed(self.edited(json))
     }
 
-    /// `-32603` with the same message and data, and the original code: an error between gateway and server.
+    /// `-32603` with the same message and data, and the original code, for an error that concerns only gateway and
+    /// server.
     #[must_use]
     pub fn hidden(self) -> Self {
         let code = self.code();
@@ -68,8 +70,7 @@ impl ErrorObject {
         self.edited(edited.into())
     }
 
-    /// True for the code of an unknown resource. 2026-07-28 has none of its own, so the URI of the error must be the
-    /// requested one.
+    /// True for the code of an unknown resource. 2026-07-28 has no own code, so the error must have the requested URI.
     fn is_resource_not_found(&self, facts: &Facts<'_>) -> bool {
         let data = self.data();
         *facts.method == Method::ResourcesRead && facts.uri.is_some() && data["uri"].as_str() == facts.uri
@@ -102,13 +103,13 @@ impl ErrorObject {
         Outcome::Complete(refusal::tool_error(target, &text))
     }
 
-    /// The data; `null` if absent or unreadable.
+    /// The error's data; `null` if it is absent or unreadable.
     fn data(&self) -> Value {
         serde_json::from_slice::<Value>(self.json()).map(|mut error| error["data"].take()).unwrap_or_default()
     }
 }
 
-/// The elicitations of a `-32042` as requests of 2026-07-28. There is no state: the client simply repeats the call.
+/// The elicitations of a `-32042`, as requests of 2026-07-28. There is no state: the client simply repeats its call.
 fn ask(pages: &[Value]) -> Payload {
     let question = |page: &Value| {
         serde_json::json!({

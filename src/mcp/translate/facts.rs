@@ -1,34 +1,34 @@
-//! The facts that translation rules need in addition to the payload.
+//! The facts that translation rules need besides the payload.
 
 use bytes::Bytes;
 
 use crate::mcp::{ClientInfo, Method, Payload, json::draft::Draft, payload::OutputSchema, profile::Profile};
 
-/// The facts that a rule needs in addition to the payload.
+/// The facts that translation rules need besides the payload.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     /// The kind of the payload.
     pub kind: Kind,
-    /// Its own method, or the method of the request that it answers.
+    /// The method of the message, or of the request that it answers.
     pub method: &'a Method,
     /// Treatment of members that the target does not define.
     pub profile: Profile,
-    /// The form of the called tool's output schema at the client, unless the payload is marked as wrapped itself
-    /// ([`Payload::of_wrapped_output`]).
+    /// The form of the called tool's output schema as the client sees it. Not used if the payload itself is marked as
+    /// wrapped ([`Payload::of_wrapped_output`]).
     pub schema: OutputSchema,
-    /// The transport of the backend.
+    /// The carrier of the backend's messages.
     pub transport: MessageCarrier,
-    /// The URI of the answered `resources/read`.
+    /// The URI of the `resources/read` request that the payload answers.
     pub uri: Option<&'a str>,
-    /// The client: its capabilities limit server requests, and are declared with each request of 2026-07-28. A request
-    /// that is raised without it gets no envelope.
+    /// The client. Its capabilities limit server requests, and each request for 2026-07-28 declares them. Without a
+    /// client, a request for 2026-07-28 gets no envelope.
     pub client: Option<&'a ClientInfo>,
-    /// The `Implementation` for results toward 2026-07-28, unless the payload is marked with its server
-    /// ([`Payload::of_server`]).
+    /// The `Implementation` that a result for 2026-07-28 names. Not used if the payload itself is marked with its
+    /// server ([`Payload::of_server`]).
     pub server: Option<&'a Bytes>,
-    /// The request as its server sent it, if the payload answers one.
+    /// The request as its server sent it; `None` if the payload is not an answer to a server request.
     pub question: Option<&'a Payload>,
-    /// The id of a URL elicitation toward 2025-11-25; absent, one is derived from the request.
+    /// The id of a URL elicitation for 2025-11-25; `None`: an id is derived from the request.
     pub elicitation_id: Option<&'a str>,
 }
 
@@ -44,7 +44,7 @@ pub enum Kind {
     ClientNotification,
     /// Parameters of a server's request to its client.
     ServerRequest,
-    /// A client's answer to it.
+    /// A client's answer to a server's request.
     Answer,
 }
 
@@ -52,7 +52,7 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MessageCarrier {
     Http,
-    /// A channel: stdio, WebSocket.
+    /// A channel: stdio or WebSocket.
     #[default]
     Channel,
 }
@@ -60,7 +60,7 @@ pub enum MessageCarrier {
 // === impl Facts ===
 
 impl<'a> Facts<'a> {
-    /// Only the kind and the method of a payload.
+    /// Facts with only the kind and the method of a payload.
     pub fn new(kind: Kind, method: &'a Method) -> Self {
         Self {
             kind,
@@ -76,7 +76,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// True if the client declares the part `part` of the capability `name`.
+    /// True if the client declares `part` of the capability `name`.
     pub(super) fn client_has(&self, name: &str, part: &str) -> bool {
         let Some(client) = self.client else { return false };
         let text = String::from_utf8_lossy(client.capabilities.json());

@@ -1,5 +1,5 @@
-//! `x-mcp-header`: tool parameters that a client of Streamable HTTP mirrors in headers (2026-07-28, transports). Only
-//! validates the annotations.
+//! `x-mcp-header`: tool parameters that a client of Streamable HTTP repeats in headers (2026-07-28, transports). This
+//! file only checks the annotations.
 
 use std::collections::HashSet;
 
@@ -14,16 +14,16 @@ use super::{
 
 const KEYWORD: &str = "x-mcp-header";
 
-/// State of an open object in a walk.
+/// An object that is still open during a walk.
 #[derive(Default)]
 struct Read {
     header: Option<String>,
     is_primitive: bool,
 }
 
-/// A `tools/list` result of an HTTP backend of 2026-07-28 without the tools whose annotations are invalid, as an HTTP
-/// client must leave them out. For backends and clients of the same revision, where no step runs; the steps do this
-/// themselves. If all are valid, the buffer is the same.
+/// The `tools/list` result of a 2026-07-28 HTTP backend without the tools whose annotations are invalid, because an
+/// HTTP client must leave those out. Needed if backend and client speak the same revision, so that no step runs; the
+/// steps do it themselves. If all tools are valid, the buffer stays the same.
 #[must_use]
 pub fn without_invalid_header_params(result: Payload) -> Payload {
     let json = result.json().clone();
@@ -38,8 +38,8 @@ pub fn without_invalid_header_params(result: Payload) -> Payload {
     if draft.is_changed() { Payload::new(result.revision, draft.text().into()) } else { result }
 }
 
-/// True if every annotation in a tool's input schema is a header name, unique without case, at a string, integer or
-/// boolean reached only through `properties`.
+/// True if each annotation in a tool's input schema is a header name, is unique (ignoring case), and stands on a
+/// string, integer or boolean that only `properties` lead to.
 pub(super) fn are_valid(tool: &mut Draft<'_>) -> bool {
     tool.get("inputSchema").is_none_or(|schema| {
         let text = schema.text();
@@ -47,7 +47,7 @@ pub(super) fn are_valid(tool: &mut Draft<'_>) -> bool {
     })
 }
 
-/// A name can be written with escapes.
+/// A name can contain escapes.
 fn may_hold_keyword(text: &str) -> bool {
     text.contains(KEYWORD) || may_escape_letters(text.as_bytes())
 }

@@ -11,54 +11,55 @@ use super::super::{
 };
 use crate::support::printable_name;
 
-/// Maximum length of a translated payload: this many times its own length, and [`GROWTH_ALLOWANCE`] more. The rules of
-/// shapes stay far below it for any meaningful payload.
+/// Maximum length of a translated payload: this many times the original length, and [`GROWTH_ALLOWANCE`] more. The
+/// rules stay far below it for any sensible payload.
 pub(super) const MAX_GROWTH: usize = 8;
-/// Bytes that any translated payload may grow by: a form with a thousand choices becomes that many fields with labels.
+/// Bytes that any payload may grow by in translation: a form with a thousand choices becomes a thousand labelled
+/// fields.
 pub(super) const GROWTH_ALLOWANCE: usize = 2 << 20;
 
-/// Maximum length of a reason in a line of the log, in characters.
+/// Maximum length of a reason in the log, in characters.
 const MAX_REASON: usize = 400;
 
-/// A payload that its receiver cannot get. The code that receives this [reports](Self::report) it once.
+/// A payload that cannot be delivered. The code that gets this must [report](Self::report) it once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Untranslatable {
-    /// The feature that the receiver lacks.
+    /// The feature that the receiver does not have.
     pub feature: LackingFeature,
     /// The revision that it was written in.
     pub from: Revision,
     /// The revision of the receiver.
     pub to: Revision,
-    /// The server that wrote it or was to get it; `None` for the gateway's own.
+    /// The server that wrote the payload or was to receive it; `None` for the gateway's own.
     pub origin: Option<ServerOrigin>,
-    /// Its cause, which determines who gets an error.
+    /// The cause, which decides who gets an error.
     pub cause: Cause,
 }
 
-/// Kind of the untranslatable payload.
+/// The kind of payload that cannot be translated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
-    /// A server request of a kind or mode that the client cannot have declared.
+    /// A server request of a kind or mode that the client's version cannot declare.
     ServerRequest,
-    /// A server request that the client did not declare support for.
+    /// A server request that the client has not declared support for.
     Undeclared,
-    /// An answer that the server's revision has no form for.
+    /// An answer that the server's revision cannot express.
     Answer,
-    /// An answer that breaks a bound which the lowered form of the request could not express; the user can be asked
-    /// again.
+    /// An answer that breaks a bound of the original form. The converted form could not express the bound, so the user
+    /// can be asked again.
     AskAgain {
-        /// The field of the form.
+        /// The name of the form field.
         field: String,
-        /// The bound, as text.
+        /// The bound, as a text for the user.
         bound: String,
     },
-    /// A request of a method that the server's revision lacks.
+    /// A request whose method the server's revision does not have.
     Request,
-    /// A custom server request: in 2026-07-28 servers send no requests.
+    /// A custom server request: servers of 2026-07-28 send no requests.
     VendorRequest,
-    /// A result that the client's revision has no form for.
+    /// A result that the client's revision cannot express.
     Result,
-    /// A notification unknown to the target: it is dropped and counted.
+    /// A notification that the target does not know. It is dropped and counted.
     Notification,
     /// A payload that would become more than eight times as long, and 2 MiB more.
     Growth,
@@ -67,8 +68,8 @@ pub enum Cause {
 // === impl Untranslatable ===
 
 impl Untranslatable {
-    /// The error for the peer that sent the payload, or asked for it: `-32602` for a legacy server whose request cannot
-    /// be sent, so that it may continue; `-32601` for a method that does not exist; `-32603` for everything else.
+    /// The error for the side that sent the payload, or asked for it: `-32602` for a legacy server whose request cannot
+    /// be sent, so that it can go on; `-32601` for a method that does not exist; `-32603` for everything else.
     pub fn error(&self) -> ErrorObject {
         match self.cause {
             Cause::Undeclared if self.feature == LackingFeature::Roots => ErrorObject::roots_not_supported(),
@@ -78,8 +79,9 @@ impl Untranslatable {
         }
     }
 
-    /// The outcome of the call `method` whose server (2026-07-28) sent the request `key` that has no form: for a tool
-    /// call a tool error that its model can read, for any other `-32603` with the required capabilities.
+    /// The outcome of the call `method` whose 2026-07-28 server sent the request `key`, which has no form at the
+    /// client. A tool call gets a tool error that the model can read; any other call gets `-32603` with the required
+    /// capabilities.
     pub fn outcome(&self, method: &Method, key: &str) -> Outcome {
         let is_of_request = matches!(self.cause, Cause::ServerRequest | Cause::Undeclared);
         let Some(CapabilityPart { capability, part }) = self.feature.capability().filter(|_| is_of_request) else {
@@ -102,19 +104,20 @@ impl Untranslatable {
         Outcome::Failed(ErrorObject::with_data(ErrorObject::INTERNAL_ERROR, &text, &data))
     }
 
-    /// A request of a server whose `feature` this client did not declare.
+    /// Refuses a server request, because this client did not declare `feature`.
     pub(crate) fn undeclared(feature: LackingFeature, asked: &Payload, client: &ClientInfo) -> Self {
         let (from, to, origin) = (asked.revision, client.revision, asked.origin().cloned());
         Self { feature, from, to, origin, cause: Cause::Undeclared }
     }
 
-    /// The same refusal, naming the server that wrote the payload or was to get it.
+    /// The same refusal, with the server that wrote the payload or was to receive it.
     #[must_use]
     pub fn of(self, origin: Option<&ServerOrigin>) -> Self {
         Self { origin: origin.cloned(), ..self }
     }
 
-    /// Counts it, and logs it if it is the first of its feature at this server (`translation` 4.6). Must be called once.
+    /// Counts the refusal, and logs it if it is the first for this feature at this server (`translation` 4.6). Must be
+    /// called once.
     pub fn report(&self) {
         let Self { feature, from, to, .. } = self;
         let backend = self.origin.as_ref().map_or("", |origin| origin.backend().as_str());
@@ -125,7 +128,7 @@ impl Untranslatable {
             ("to", to.to_string()),
         ];
         metrics::counter!("lockkeeper_untranslatable_total", &labels).increment(1);
-        // without a server, no peer chose the name, and there is no account to remember it for
+        // without a server, the gateway chose the name, and there is no account to remember it for
         let Some(origin) = &self.origin else {
             tracing::debug!(feature = feature.name(), %from, %to, "not carried: {self}");
             return;
@@ -163,7 +166,7 @@ impl fmt::Display for Untranslatable {
 
 impl std::error::Error for Untranslatable {}
 
-/// The result of a tool call that failed in a way that a model can read and act on (all revisions, tools).
+/// The result of a failed tool call that a model can read and act on (all revisions, tools).
 pub fn tool_error(revision: Revision, text: &str) -> Payload {
     let result = json!({ "content": [{ "type": "text", "text": text }], "isError": true });
     Payload::of(revision, &result)

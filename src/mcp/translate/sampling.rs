@@ -8,7 +8,7 @@ use super::{
     translation::Translation,
 };
 
-/// Blocks of messages in sampling with tools.
+/// Kinds of blocks that only sampling with tools has.
 const TOOL_BLOCKS: &[&str] = &["tool_use", "tool_result"];
 
 /// True if a request or an answer has a block of any of these kinds.
@@ -18,7 +18,7 @@ pub(super) fn holds(draft: &mut Draft<'_>, kinds: &[&str]) -> bool {
     found
 }
 
-/// Passes every block of a request or an answer to `change`.
+/// Calls `change` for every block of a request or an answer.
 pub(super) fn each_block(draft: &mut Draft<'_>, change: &mut dyn FnMut(&mut Draft<'_>)) {
     let mut each_of = |content: &mut Draft<'_>| {
         if content.is_array() {
@@ -27,15 +27,15 @@ pub(super) fn each_block(draft: &mut Draft<'_>, change: &mut dyn FnMut(&mut Draf
             change(content);
         }
     };
-    // a request has messages, an answer is one
+    // a request has several messages; an answer is one message itself
     if let Some(messages) = draft.edit("messages") {
         messages.each_element(|message| message.edit("content").into_iter().for_each(&mut each_of));
     }
     draft.edit("content").into_iter().for_each(each_of);
 }
 
-/// Lowers a request for 2025-06-18 and older: each block of an array becomes a message with the same role. Tools have
-/// no form there.
+/// Converts a request for 2025-06-18 and older: each block of an array becomes its own message with the same role.
+/// Tools cannot be expressed there.
 pub(super) fn split_messages(question: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     let tools = question.has("tools") || question.has("toolChoice");
     if tools || holds(question, TOOL_BLOCKS) {
@@ -48,7 +48,7 @@ pub(super) fn split_messages(question: &mut Draft<'_>, translation: &Translation
                 _ => return None,
             };
             let mut blocks = blocks.into_iter();
-            // an empty turn is kept, since the next one may answer it
+            // an empty message is kept, because the next one may answer it
             message.set("content", blocks.next().unwrap_or_else(|| r#"{"type":"text","text":""}"#.to_owned()));
             // the only other role (all revisions, sampling); a longer text must not be repeated for each block
             let role = if message.get("role").is_some_and(|role| role.is("assistant")) { "assistant" } else { "user" };
@@ -60,8 +60,8 @@ pub(super) fn split_messages(question: &mut Draft<'_>, translation: &Translation
     Ok(())
 }
 
-/// Lowers an answer for 2025-06-18 and older, which accept a single block: a single one is unwrapped, texts are joined,
-/// and a mixture has no form.
+/// Converts an answer for 2025-06-18 and older, which allow only one block: a single block is unwrapped, texts are
+/// joined, and a mixture cannot be expressed.
 pub(super) fn join_answer(answer: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     if holds(answer, TOOL_BLOCKS) {
         return Err(translation.refuse(LackingFeature::SamplingTools, Cause::Answer));
@@ -79,8 +79,8 @@ pub(super) fn join_answer(answer: &mut Draft<'_>, translation: &Translation<'_>)
     Ok(())
 }
 
-/// The first block with the texts of all; `None` if any is not a text. The texts are joined verbatim, without reading
-/// escapes.
+/// The first block, with the texts of all blocks joined; `None` if some block is not a text. The texts are joined as
+/// they are written, without reading escapes.
 fn join_texts(blocks: &mut Draft<'_>) -> Option<String> {
     let mut text = String::from("\"");
     for block in blocks.elements() {
@@ -96,8 +96,8 @@ fn join_texts(blocks: &mut Draft<'_>) -> Option<String> {
     Some(first.text())
 }
 
-/// `includeContext` other than `none` needs the capability `sampling.context` from 2025-11-25 on; without it the member
-/// is removed, which means the default.
+/// Removes an `includeContext` other than `none` if the client lacks `sampling.context`, which it needs from 2025-11-25
+/// on. Without the member, the default applies.
 pub(super) fn drop_undeclared_context(question: &mut Draft<'_>, translation: &Translation<'_>) {
     if translation.to < Revision::V2025_11_25 || translation.facts.kind != Kind::ServerRequest {
         return;

@@ -1,5 +1,5 @@
-//! JSON Schemas of tools: any root and boolean schemas (2026-07-28) for revisions that know object schemas only.
-//! Follows how schemas nest, without validating them.
+//! JSON Schemas of tools: converts boolean schemas and schemas with any root (2026-07-28) for revisions that know only
+//! object schemas. Follows how schemas nest, and does not validate them.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -12,42 +12,42 @@ use super::super::{
     },
 };
 
-/// The new place of a refused root.
+/// Path to the original root inside the wrapping schema.
 const ROOT: &str = "/properties/result";
 
-/// Meaning of an object inside a schema.
+/// The meaning of an object inside a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// A schema. `reached` if only `properties` lead to it from the root.
     Schema {
         reached: bool,
-        /// The number of `properties` that lead to it.
+        /// The number of `properties` between it and the root.
         depth: usize,
     },
     /// A map from names to schemas.
     Map {
-        /// True for the `properties` of a reached schema.
+        /// True if these are the `properties` of a reached schema.
         reached: bool,
-        /// The depth of the schema that holds it.
+        /// The depth of the schema that contains it.
         depth: usize,
     },
-    /// A value, not a schema.
+    /// A value that is not a schema.
     Data,
 }
 
 /// Item of a walk over a schema.
 pub(super) enum Met<'a> {
     Open,
-    /// A keyword of a schema with its value, a string, number or literal, and its position.
+    /// A keyword of a schema whose value is a string, number or literal, and its position.
     Keyword(&'a str, &'a str, Range<usize>),
     /// A keyword of a schema whose value is an object or an array.
     Nested(&'a str),
     Close(Place),
 }
 
-/// The names of the tools in a `tools/list` result whose output schema is wrapped for clients of legacy revisions,
-/// which require `"type": "object"` at its root (2025-06-18 and 2025-11-25, tools). Results of such a tool have to be
-/// lowered as [`OutputSchema::Wrapped`](super::OutputSchema).
+/// The names of the tools in a `tools/list` result whose output schema is wrapped for legacy clients, because these
+/// require `"type": "object"` at its root (2025-06-18 and 2025-11-25, tools). Results of such a tool must be translated
+/// as [`OutputSchema::Wrapped`](super::OutputSchema).
 pub fn wrapped_tools(list: &Payload) -> Vec<String> {
     let Ok(text) = std::str::from_utf8(list.json()) else { return Vec::new() };
     let list = Draft::of(text);
@@ -61,7 +61,7 @@ pub fn wrapped_tools(list: &Payload) -> Vec<String> {
         .collect()
 }
 
-/// Lowers the schemas of a tool.
+/// Converts the schemas of a tool for legacy revisions.
 pub(super) fn lower_tool(tool: &mut Draft<'_>) {
     match tool.edit("outputSchema") {
         Some(output) if is_object_schema(output) => spell_booleans(output),
@@ -86,7 +86,7 @@ pub(super) fn spell_booleans(schema: &mut Draft<'_>) {
     }
 }
 
-/// A boolean schema as an object.
+/// The object schema that means the same as a boolean schema.
 fn spelt(schema: &Draft<'_>) -> Option<&'static str> {
     if schema.is_literal("true") {
         return Some("{}");
@@ -94,18 +94,18 @@ fn spelt(schema: &Draft<'_>) -> Option<&'static str> {
     schema.is_literal("false").then_some(r#"{"not":{}}"#)
 }
 
-/// Makes a schema the property `result` of an object schema. References into the document follow it there.
+/// Makes a schema the property `result` of an object schema, and adapts references within it.
 fn wrap(schema: &mut Draft<'_>) {
     let dialect = schema.member("$schema").map(|dialect| format!("\"$schema\":{dialect},")).unwrap_or_default();
-    // the dialect belongs to the document, and is declared at its root
+    // the dialect applies to the whole document, and is declared at its root
     schema.remove("$schema");
     let inner = spelt(schema).map_or_else(|| follow(&schema.text()), str::to_owned);
     let properties = format!("\"properties\":{{\"result\":{inner}}}");
     schema.replace(format!("{{{dialect}\"type\":\"object\",{properties},\"required\":[\"result\"]}}"));
 }
 
-/// The schema with its local references (`#`, `#/…`) adapted to the new place of its root. Those under an `$id` that
-/// sets a base are relative to it and stay; anchors (`#name`) stay; values that are not schemas are skipped.
+/// The schema with its local references (`#`, `#/…`) adapted to the new position of its root. References below an `$id`
+/// with its own base are relative to that base and stay. Anchors (`#name`) and values that are not schemas stay too.
 fn follow(schema: &str) -> String {
     let mut marks: Vec<usize> = Vec::new();
     // for each open object: the number of marks before it, and whether it sets a base
@@ -141,7 +141,7 @@ fn follow(schema: &str) -> String {
     followed
 }
 
-/// Walks over a schema in one pass, at any depth.
+/// Walks through a schema in one pass, to any depth.
 pub(super) fn walk(schema: &str, mut meet: impl FnMut(Met<'_>)) {
     // each open level: its meaning, and whether it is an object
     let mut levels: Vec<(Place, bool)> = Vec::new();
@@ -179,7 +179,7 @@ pub(super) fn walk(schema: &str, mut meet: impl FnMut(Met<'_>)) {
     }
 }
 
-/// The meaning of the member `key`.
+/// The meaning of the value of the member `key`.
 fn child(parent: Place, key: &str) -> Place {
     match parent {
         Place::Data => Place::Data,
@@ -193,7 +193,7 @@ fn child(parent: Place, key: &str) -> Place {
     }
 }
 
-/// A member name without its quotes and escapes.
+/// A member's name without quotes and escapes.
 fn plain(name: &str) -> Cow<'_, str> {
     match unquote(name) {
         Some(plain) if name.contains('\\') => Cow::Owned(plain),
@@ -224,7 +224,7 @@ mod tests {
             .replace("#/c", "#/properties/result/c")
             .replace("#/e", "#/properties/result/e");
         assert_eq!(follow(schema), expected);
-        // as PHP writes it, and as nobody does
+        // written as PHP does, and as no real serializer does
         assert_eq!(follow(r##"{"$ref":"#\/a"}"##), r##"{"$ref":"#/properties/result\/a"}"##);
         assert_eq!(follow(r#"{"$ref":"\u0023\/a"}"#), r#"{"$ref":"\u0023/properties/result\/a"}"#);
     }

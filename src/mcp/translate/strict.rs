@@ -1,5 +1,5 @@
-//! The strict profile: only members that the target's schema defines, for clients that refuse unknown members. Values
-//! that belong to the peers (arguments, schemas, structured content, `_meta`) are left as they are.
+//! The strict profile keeps only members that the target's schema defines, for clients that refuse unknown members.
+//! Values that belong to client and server (arguments, schemas, structured content, `_meta`) stay as they are.
 
 use super::{
     super::{
@@ -11,7 +11,7 @@ use super::{
     translation::Translation,
 };
 
-/// Removes undefined members. Payloads of methods without a shape stay as they are.
+/// Removes members that the target does not define. If the method has no shape, the payload stays as it is.
 pub(super) fn prune(draft: &mut Draft<'_>, translation: &Translation<'_>) {
     let (kind, method) = (translation.facts.kind, translation.facts.method);
     let (shape, common) = match kind {
@@ -20,7 +20,7 @@ pub(super) fn prune(draft: &mut Draft<'_>, translation: &Translation<'_>) {
         _ => (method.params_shape(), [].as_slice()),
     };
     let Some(shape) = shape else { return };
-    // a task replaces the result, in a shape of its extension
+    // a task takes the place of the result, and its extension defines the shape
     if !draft.has("taskId") {
         keep(draft, shape, common, translation.to);
     }

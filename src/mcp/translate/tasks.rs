@@ -1,11 +1,11 @@
-//! Tasks: the objects of 2025-11-25 and of the extension for 2026-07-28.
+//! Converts tasks between 2025-11-25 and the extension for 2026-07-28.
 
 use super::{
     super::{Method, json::draft::Draft},
     facts::Kind,
 };
 
-/// Members of the extension that the task itself does not have.
+/// Members that a task has only in the extension.
 const OUTCOME: &[&str] = &["result", "error", "inputRequests"];
 
 /// True for a `CreateTaskResult` of 2025-11-25.
@@ -13,7 +13,7 @@ pub(super) fn is_created(result: &mut Draft<'_>) -> bool {
     result.get("task").is_some_and(|task| task.is_object()) && !result.has("content")
 }
 
-/// True if a payload is a task, or a notification of one.
+/// True if the payload is a task, or a notification of a task's status.
 pub(super) fn is_task(kind: Kind, method: &Method) -> bool {
     match kind {
         Kind::Result => matches!(method, Method::TasksGet | Method::TasksCancel),
@@ -22,7 +22,7 @@ pub(super) fn is_task(kind: Kind, method: &Method) -> bool {
     }
 }
 
-/// Turns the extension's flat result into the nested one of 2025-11-25.
+/// Converts the extension's flat result to the nested result of 2025-11-25.
 pub(super) fn nest(result: &mut Draft<'_>) {
     lower(result);
     let mut task = result.clone();
@@ -31,7 +31,7 @@ pub(super) fn nest(result: &mut Draft<'_>) {
     result.set("task", task.text());
 }
 
-/// The nested result of 2025-11-25 as the extension's flat one.
+/// Converts the nested result of 2025-11-25 to the extension's flat result.
 pub(super) fn flatten(result: &mut Draft<'_>) {
     let Some(task) = result.get("task") else { return };
     let members = task.members().map(|(name, value)| (name.into_owned(), value.text()));
@@ -41,7 +41,8 @@ pub(super) fn flatten(result: &mut Draft<'_>) {
     raise(result);
 }
 
-/// A task of the extension in 2025-11-25. A tool that ended with `isError` has completed there and failed here.
+/// Converts a task of the extension for 2025-11-25. A tool call that ends with `isError` has completed in the
+/// extension, but failed in 2025-11-25.
 pub(super) fn lower(task: &mut Draft<'_>) {
     let is_error = task
         .get("result")
@@ -56,7 +57,7 @@ pub(super) fn lower(task: &mut Draft<'_>) {
     task.rename("pollIntervalMs", "pollInterval");
 }
 
-/// Raises a task of 2025-11-25 to the extension. The caller adds its result, which has to be fetched.
+/// Converts a task of 2025-11-25 for the extension. The caller adds the result, which it has to fetch.
 pub(super) fn raise(task: &mut Draft<'_>) {
     task.rename("ttl", "ttlMs");
     task.rename("pollInterval", "pollIntervalMs");

@@ -1,4 +1,4 @@
-//! Translation of one payload from its revision to another, as the steps see it. Knows no step.
+//! The translation of one payload, as its steps see it.
 
 use super::{
     facts::{Facts, Kind},
@@ -6,12 +6,12 @@ use super::{
 };
 use crate::mcp::{LackingFeature, Method, Revision, json::draft::Draft, meta::META, payload::OutputSchema};
 
-/// Translation of one payload from its revision to another.
+/// The translation of one payload from its revision to another.
 #[derive(Clone, Copy)]
 pub(super) struct Translation<'a> {
     pub(super) from: Revision,
     pub(super) to: Revision,
-    /// From the payload, or else from the facts, as is `server`.
+    /// From the payload if it is marked, else from the facts; the same for `server`.
     pub(super) schema: OutputSchema,
     pub(super) server: Option<&'a str>,
     pub(super) facts: &'a Facts<'a>,
@@ -25,10 +25,10 @@ impl Translation<'_> {
         self.facts.kind == kind && self.facts.method == method
     }
 
-    /// Refuses methods that the target does not have, unless they are emulated.
+    /// Refuses a method that the target does not have, unless it is emulated.
     pub(super) fn require_method(&self) -> Result<(), Untranslatable> {
         let known = match self.facts.method {
-            // one notification with two names: the sender uses the target's
+            // the notification has two names, and its sender uses the target's name
             Method::TaskStatus | Method::Tasks => self.to >= Revision::V2025_11_25,
             Method::Progress if self.facts.kind == Kind::ClientNotification => self.to <= Revision::NEWEST_LEGACY,
             Method::Other(_) if self.facts.kind == Kind::ServerRequest => self.to <= Revision::NEWEST_LEGACY,
@@ -52,7 +52,7 @@ impl Translation<'_> {
     }
 }
 
-/// Removes the members in `consumed` from `_meta`, and `_meta` itself if nothing else is in it.
+/// Removes the members in `consumed` from `_meta`, and removes `_meta` itself if it is then empty.
 pub(super) fn consume_meta(draft: &mut Draft<'_>, consumed: &[&str]) {
     if draft.edit(META).is_some_and(|meta| meta.remove_all(consumed) && meta.is_empty()) {
         draft.remove(META);

@@ -1,5 +1,5 @@
-//! 2025-03-26 introduced audio content, tool annotations, the progress message and the `completions` flag. The last three
-//! are data and pass.
+//! 2025-03-26 introduced audio content, tool annotations, the progress message and the `completions` flag. Only audio
+//! is converted; the rest passes as data.
 
 use super::{
     super::{LackingFeature, Method, json::draft::Draft},
@@ -22,7 +22,7 @@ pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Resu
     Ok(())
 }
 
-/// Has no new requirements.
+/// This version has no new requirements.
 #[expect(clippy::unnecessary_wraps, reason = "the steps are of one type")]
 pub(super) fn up(_: &mut Draft<'_>, _: &Translation<'_>) -> Result<(), Untranslatable> {
     Ok(())

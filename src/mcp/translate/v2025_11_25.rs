@@ -1,5 +1,5 @@
-//! 2025-11-25 introduced tasks, URL elicitation, the richer enumerations, tools and arrays in sampling, and icons. Icons
-//! are data and pass.
+//! 2025-11-25 introduced tasks, URL elicitation, richer choice fields, tools and arrays in sampling, and icons. Icons
+//! pass as data.
 
 use super::{
     super::{LackingFeature, Method, Revision, json::draft::Draft, meta},
@@ -10,7 +10,7 @@ use super::{
     translation::{Translation, consume_meta},
 };
 
-/// Lowers for 2024-11-05 to 2025-06-18.
+/// Converts for 2024-11-05 to 2025-06-18.
 pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     consume_meta(draft, &[meta::RELATED_TASK]);
     match (translation.facts.kind, translation.facts.method) {
@@ -46,7 +46,7 @@ pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Resu
     Ok(())
 }
 
-/// Reassembles the answers to a form, and respects the client's declarations.
+/// Combines the answers to a converted form, and respects what the client declared.
 pub(super) fn up(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     if translation.is(Kind::ServerRequest, &Method::CreateMessage) {
         sampling::drop_undeclared_context(draft, translation);

@@ -1,5 +1,6 @@
-//! 2026-07-28 introduced the envelope, structured content and output schemas of any form, boolean schemas, parameters
-//! mirrored in headers, and moved tasks to an extension. Only shapes are here; other modules keep the state.
+//! 2026-07-28 introduced the envelope, structured content and output schemas of any form, boolean schemas, and
+//! parameters mirrored in headers, and it moved tasks to an extension. Only the conversions are here; other modules
+//! keep the state.
 
 use super::{
     super::payload::OutputSchema,
@@ -14,7 +15,7 @@ use super::{
 };
 use crate::support::digest::Digest;
 
-/// Lowers for the legacy revisions.
+/// Converts for the legacy revisions.
 pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     match translation.facts.kind {
         Kind::Request => envelope::open_request(draft, translation.facts.method),
@@ -32,7 +33,7 @@ pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Resu
     Ok(())
 }
 
-/// Raises from the legacy revisions.
+/// Converts from the legacy revisions.
 pub(super) fn up(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     match translation.facts.kind {
         Kind::Request => envelope::seal_request(draft, translation),
@@ -46,7 +47,7 @@ pub(super) fn up(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Result
             envelope::seal_result(draft, kind, translation);
         }
         Kind::ServerRequest => {
-            // a value inside a result has no token, task or id of its own
+            // a request inside a result has no token, task or id of its own
             consume_meta(draft, &["progressToken", meta::RELATED_TASK]);
             draft.remove("task");
             draft.remove("elicitationId");
@@ -96,14 +97,15 @@ fn raise_result(result: &mut Draft<'_>, translation: &Translation<'_>) -> Result
     ResultType::Complete
 }
 
-/// The gateway handles tasks of tools itself.
+/// Removes `execution`, because the gateway handles tasks of tools itself.
 fn drop_execution(holder: &mut Draft<'_>) {
     if let Some(tools) = holder.edit("tools") {
         tools.each_element(|tool| _ = tool.remove("execution"));
     }
 }
 
-/// Structured content is an object in the legacy revisions, and must fit the schema in the client's list.
+/// Wraps structured content that is not an object: it must be an object in the legacy revisions, and must fit the
+/// schema in the client's list.
 fn wrap_structured_content(result: &mut Draft<'_>, schema: OutputSchema) {
     let value = result.get("structuredContent").filter(|value| !value.is_object()).map(|value| value.text());
     if let Some(content) = result.edit("structuredContent")
@@ -140,7 +142,7 @@ fn lower_question(question: &mut Draft<'_>, translation: &Translation<'_>) {
     }
 }
 
-/// An id for a URL elicitation that lacks one: equal requests have equal ids.
+/// An id for a URL elicitation that has none. Equal requests get equal ids.
 fn derived_id(question: &Draft<'_>) -> String {
     format!("lockkeeper-{}", Digest::sha256(question.text()).short_hex(16))
 }

@@ -12,13 +12,13 @@ const LONGEST: usize = 512;
 pub(crate) struct ClientUrl(Url);
 
 impl ClientUrl {
-    /// True if this client id is of this kind, valid or not.
+    /// True if this client id is meant as a URL, valid or not.
     pub(crate) fn is_meant(id: &str) -> bool {
         id.starts_with(SCHEME)
     }
 
-    /// Reads a client id. A document must name itself by the very same text, so only one spelling is valid: the URL
-    /// parser's.
+    /// Reads a client id. A document must name itself with exactly the same text, so only one spelling is valid: the
+    /// one of the URL parser.
     pub(crate) fn parse(id: &str) -> Option<Self> {
         if !Self::is_meant(id) || id.len() > LONGEST {
             return None;
@@ -37,13 +37,13 @@ impl ClientUrl {
         &self.0
     }
 
-    /// The host, by which people and the operator know the client.
+    /// The host. People and the operator know the client by it.
     pub(crate) fn host(&self) -> &str {
         self.0.host_str().unwrap_or_default()
     }
 }
 
-/// True for `.` and `..`, even in escapes, which servers may decode.
+/// True for `.` and `..`, even if written with escapes, which servers may decode.
 fn is_dots(segment: &str) -> bool {
     matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
 }

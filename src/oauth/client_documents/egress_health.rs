@@ -1,5 +1,5 @@
-//! Health of the gateway's own path to documents (`OA-149`): while it reaches no host, documents are not announced, so
-//! that clients register instead. Failures of a host chosen by a stranger change nothing here.
+//! Health of the gateway's own path to documents (`OA-149`). While it reaches no host, documents are not announced, so
+//! that clients register instead. Failures of a host that a stranger chose change nothing here.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
     support::{Clock, Timestamp},
 };
 
-/// Least time between two examinations of the network, for any number of unreadable documents.
+/// Minimum time between two examinations of the network, for any number of unreadable documents.
 const EXAMINE_EVERY: Duration = Duration::from_mins(1);
 
 /// The fault of the gateway's own network, if there is one.
@@ -31,7 +31,7 @@ pub(super) struct EgressHealth {
 struct HealthState {
     /// The fault, and the time of its discovery.
     fault: Option<(EgressFault, Timestamp)>,
-    /// The last examination, and when it began. Its waiters drive it, so it continues if one of them gives up.
+    /// The last examination, and its start. Its waiters drive it, so it continues if a waiter gives up.
     examination: Option<(Timestamp, Shared<BoxFuture<'static, ()>>)>,
 }
 
@@ -46,14 +46,14 @@ impl EgressHealth {
         self.state.lock().fault.map(|(fault, _)| fault)
     }
 
-    /// Notes that a host confirmed its document at this time.
+    /// Records that a host confirmed its document at this time.
     pub(super) fn confirmed(&self, at: Timestamp) {
         if self.state.lock().fault.take_if(|(_, found)| at >= *found).is_some() {
             tracing::info!("a document of a client could be read: documents are announced again");
         }
     }
 
-    /// The fault behind the failure to read this document, if it is the gateway's own.
+    /// The fault behind the failure to read this document, if the fault is the gateway's own.
     pub(super) async fn failed(&self, url: &Url, failure: &FetchError) -> Option<EgressFault> {
         match failure {
             FetchError::Proxy(failure) => {
@@ -66,14 +66,14 @@ impl EgressHealth {
                 self.examination().await;
             }
             FetchError::Unreachable(_) => {}
-            // it was reached, or never tried
+            // the host was reached, or never tried
             FetchError::Broken(_)
             | FetchError::TooLarge(_)
             | FetchError::TooSlow(_)
             | FetchError::Busy
             | FetchError::Refused(_) => return None,
         }
-        // the same answer for all unreachable hosts: it reveals nothing about this one
+        // the same answer for all unreachable hosts, so that it reveals nothing about this one
         self.fault()
     }
 
@@ -100,7 +100,7 @@ impl EgressHealth {
 // === impl HealthState ===
 
 impl HealthState {
-    /// Adopts the result. Working names and routes prove nothing about the proxy.
+    /// Records the result. If names and routes work, that proves nothing about the proxy.
     fn note(&mut self, found: Option<EgressFault>, now: Timestamp) {
         let before = self.fault.map(|(fault, _)| fault);
         match found {

@@ -45,12 +45,12 @@ struct DocumentMembers {
 pub(crate) struct ClientDocument(DocumentMembers);
 
 impl ClientDocument {
-    /// Reads the document at `url`; `schemes` are private-use schemes that the operator allows in redirect URIs. The
-    /// error is the reason why it is invalid, for the log and the developers of the client.
+    /// Reads the document at `url`. `schemes` are private-use schemes that the operator allows in redirect URIs. The
+    /// error is the reason why the document is invalid, for the log and for the client's developers.
     pub(crate) fn parse(url: &Url, body: &[u8], schemes: &[String]) -> Result<Self, String> {
         // serde reads a struct from an array too
         let is_object = body.trim_ascii_start().starts_with(b"{");
-        // serde does not check ignored members
+        // serde does not check the members that it ignores
         let text = str::from_utf8(body).ok().filter(|_| is_object);
         let members: Option<DocumentMembers> = text.and_then(|text| serde_json::from_str(text).ok());
         let members = members.ok_or("it is not a JSON object with the members of RFC 7591 2 in their types")?;
@@ -96,7 +96,7 @@ impl ClientDocument {
     }
 
     /// Digest of the facts that a person consents to: name, redirect URIs, keys and method. If it changes, the consent
-    /// is void (`OA-52`).
+    /// no longer counts (`OA-52`).
     fn consented(&self) -> Digest {
         let mut uris = self.0.redirect_uris.clone();
         uris.sort_unstable();
@@ -105,8 +105,8 @@ impl ClientDocument {
         Digest::sha256(json!([client_name, uris, method, jwks, jwks_uri]).to_string())
     }
 
-    /// The client's method, or one of its list (`OA-49`). A client that offers `none` and a signature may use either,
-    /// depending on how it reads the gateway's metadata.
+    /// The client's authentication method, or one from its list (`OA-49`). A client that offers `none` and a signature
+    /// may use either, depending on how it reads the gateway's metadata.
     fn method(&self) -> Result<ClientAuth, String> {
         let (own, list) = (&self.0.token_endpoint_auth_method, &self.0.token_endpoint_auth_methods_supported);
         if let (Some(own), Some(list)) = (own, list)
@@ -149,7 +149,7 @@ impl ClientDocument {
         }
     }
 
-    /// The supported ones (`OA-50`); without the member, both.
+    /// The supported grant types among those that the client names (`OA-50`); both if it names none.
     fn grant_types(&self) -> Vec<GrantType> {
         let Some(names) = &self.0.grant_types else {
             return vec![GrantType::AuthorizationCode, GrantType::RefreshToken];
@@ -164,7 +164,7 @@ impl ClientDocument {
         self.0.response_types.as_ref().is_none_or(|types| types.iter().any(|name| name == "code"))
     }
 
-    /// The members again, so that a stored document can be read like a fetched one.
+    /// The members as read, so that a stored document can be read like a fetched one.
     fn metadata(&self) -> Map<String, Value> {
         let DocumentMembers { client_id, client_name, redirect_uris, .. } = &self.0;
         let mut metadata = Map::new();

@@ -12,8 +12,8 @@ use crate::{
 /// The secret that identifies the master key of a database.
 const PEPPER: &str = "pepper";
 
-/// The master key of a database; creates a missing file with mode 0600. After an interrupted rotation, it is the key
-/// that seals the secrets of the database.
+/// The master key of a database. Creates a missing file with mode 0600. After an interrupted rotation, it is the key
+/// that the secrets of the database are encrypted with.
 pub async fn master_key(
     source: &MasterKeySource,
     storage: &Storage,
@@ -54,14 +54,14 @@ pub async fn pepper(
     stored_secret(key, storage, PEPPER, random).await
 }
 
-/// The key in a file. A missing file is created only for a database without secrets, since a new key could not open
-/// them.
+/// The key in a file. A missing file is created only for a database without secrets, because a new key could not
+/// decrypt them.
 pub(super) async fn read_or_create(
     file: &KeyFile<'_>,
     storage: &Storage,
     random: &dyn Random,
 ) -> Result<SealingKey, OAuthError> {
-    // in this order: a process that has sealed a secret wrote the key first
+    // in this order: a process that has encrypted a secret wrote the key first
     let is_sealed = storage.gateway_values().lookup(PEPPER).await?.is_some();
     if is_sealed && !file.is_there() {
         return Err(file.missing());
@@ -69,7 +69,7 @@ pub(super) async fn read_or_create(
     file.read_or_create(random)
 }
 
-/// True if the secrets of the database are sealed under this key, or it has none yet.
+/// True if the secrets of the database are encrypted with this key, or it has none yet.
 pub(super) async fn opens(key: &SealingKey, storage: &Storage) -> Result<bool, OAuthError> {
     let sealed = storage.gateway_values().lookup(PEPPER).await?;
     Ok(sealed.is_none_or(|sealed| key.open(&sealed, PEPPER.as_bytes()).is_ok()))
@@ -129,7 +129,7 @@ mod tests {
         let refused = master_key(&source, &storage, &OsRandom).await.err().unwrap();
         assert!(refused.is_of_configuration() && refused.to_string().contains(path.to_str().unwrap()), "{refused}");
         assert!(!path.exists());
-        // Docker makes it for a missing mount
+        // Docker creates it for a missing mount
         std::fs::create_dir(&path).unwrap();
         let refused = master_key(&source, &storage, &OsRandom).await.err().unwrap();
         assert!(matches!(refused, OAuthError::MasterKeyFolder(_)), "{refused}");

@@ -32,12 +32,12 @@ impl<'a> KeyFile<'a> {
         self.0.symlink_metadata().is_ok()
     }
 
-    /// The refusal of a missing file.
+    /// The error for a missing file.
     pub(super) fn missing(&self) -> OAuthError {
         OAuthError::MasterKeyMissing(self.0.display().to_string())
     }
 
-    /// The key; creates a missing file, so that two processes that start together agree.
+    /// The key. Creates a missing file in a way that two processes that start together agree on the key.
     pub(super) fn read_or_create(&self, random: &dyn Random) -> Result<SealingKey, OAuthError> {
         if !self.0.exists() {
             self.create(random).map_err(|error| self.failed(error))?;
@@ -50,7 +50,7 @@ impl<'a> KeyFile<'a> {
     /// The key of an unfinished rotation.
     pub(super) fn read_next(&self) -> Result<Option<SealingKey>, OAuthError> {
         match fs::read_to_string(self.next()).map(Zeroizing::new) {
-            // a file without a whole key was never used
+            // a file without a complete key was never used
             Ok(text) => Ok(parse(text.trim())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(self.failed(error)),
@@ -65,7 +65,7 @@ impl<'a> KeyFile<'a> {
         parse(&text).ok_or(OAuthError::MasterKeyForm)
     }
 
-    /// Replaces this key by the next one.
+    /// Replaces this key with the next one.
     pub(super) fn take_next(&self) -> Result<(), OAuthError> {
         let taken = fs::rename(self.next(), self.0).and_then(|()| self.sync_folder());
         taken.map_err(|error| self.failed(error))
@@ -111,7 +111,7 @@ impl<'a> KeyFile<'a> {
     }
 }
 
-/// Refuses a folder in place of the file.
+/// Refuses a folder that has the name of the file.
 fn refuse_folder(path: &Path) -> Result<(), OAuthError> {
     if path.is_dir() { Err(OAuthError::MasterKeyFolder(path.display().to_string())) } else { Ok(()) }
 }

@@ -1,8 +1,9 @@
-//! Rotation of the master key (`OA-134`, `UP-2`): a new key, and everything under the old one sealed again.
+//! Rotation of the master key (`OA-134`, `UP-2`): creates a new key, and encrypts everything with it that was encrypted
+//! with the old one.
 //!
-//! The new key is on the disk, in a file of its own, before the database changes in one transaction; then it replaces
-//! the old one. If this is interrupted at any point, one of the two files opens the database, and [`super::master_key`]
-//! finds it. Callers hold the lock of the data folder: a running gateway keeps the old key in memory.
+//! The new key is on the disk, in its own file, before the database changes in one transaction. Then it replaces the
+//! old one. If this is interrupted at any point, either file opens the database, and [`super::master_key`] finds out
+//! which. Callers hold the lock of the data folder, because a running gateway keeps the old key in memory.
 
 use std::path::Path;
 
@@ -17,7 +18,7 @@ use crate::{
     vault,
 };
 
-/// Replaces the master key; returns the number of re-sealed secrets.
+/// Replaces the master key. Returns the number of secrets that were encrypted again.
 pub async fn rotate(path: &Path, storage: &Storage, random: &dyn Random) -> Result<usize, OAuthError> {
     finish_rotation(path, storage, random).await?;
     let file = KeyFile::new(path);
@@ -38,7 +39,7 @@ pub async fn rotate(path: &Path, storage: &Storage, random: &dyn Random) -> Resu
     Ok(resealed)
 }
 
-/// Finishes or reverts an interrupted rotation, as the database requires.
+/// Finishes an interrupted rotation or takes it back, depending on the database.
 pub async fn finish_rotation(path: &Path, storage: &Storage, random: &dyn Random) -> Result<(), OAuthError> {
     let file = KeyFile::new(path);
     let next = file.read_next()?;
@@ -47,7 +48,7 @@ pub async fn finish_rotation(path: &Path, storage: &Storage, random: &dyn Random
         Some(next) if !file.is_there() && opens(&next, storage).await? => file.take_next(),
         Some(_) if opens(&read_or_create(&file, storage, random).await?, storage).await? => file.drop_next(),
         Some(next) if opens(&next, storage).await? => file.take_next(),
-        // neither belongs to this database: opening it will report that
+        // neither belongs to this database; opening it will report that
         Some(_) => Ok(()),
     }
 }

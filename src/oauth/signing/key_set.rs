@@ -1,7 +1,7 @@
 //! The signing keys at one moment: the key that signs, and the keys that verify (`OA-101`, `OA-102`).
 //!
-//! A key's times determine its use: it signs from its start until a newer one takes over, and verifies until everything
-//! it signed has expired.
+//! The times of a key decide its use: it signs from its start until a newer one takes over, and verifies until
+//! everything it signed has expired.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use crate::{
     support::{SealingKey, Timestamp},
 };
 
-/// Time that a key verifies after a newer one takes over signing: the longest life of an access token (24 hours), and clock
-/// skew.
+/// Time that a key verifies after a newer one has taken over signing: the longest life of an access token (24 hours),
+/// and clock skew.
 const OVERLAP: Duration = Duration::from_mins(24 * 60 + 1);
 
 /// The signing keys, in signing order.
@@ -81,7 +81,7 @@ impl KeySet {
         Ok(Self { keys, left_out })
     }
 
-    /// Logs the unreadable keys, except ones that were unreadable before.
+    /// Logs the unreadable keys, unless they were unreadable before.
     pub(super) fn tell_left_out(&self, before: Option<&Self>) {
         let is_known = |kid: &str| before.is_some_and(|before| before.left_out.iter().any(|(known, _)| known == kid));
         for (kid, error) in self.left_out.iter().filter(|(kid, _)| !is_known(kid)) {
@@ -92,7 +92,7 @@ impl KeySet {
     /// The key that signs at `now`, with its id.
     pub fn active(&self, now: Timestamp) -> Option<(&str, &EncodingKey)> {
         let mut usable = self.keys.iter().filter(|key| key.withdrawn.is_none());
-        // if the clock of this process is behind, the first key signs early
+        // if the clock of this process is slow, the first key signs early
         let first = usable.next()?;
         let key = usable.rfind(|key| key.signs_from <= now).unwrap_or(first);
         Some((&key.kid, &key.signing))
@@ -130,7 +130,7 @@ impl KeySet {
     /// The ids of the keys whose tokens have all expired at `now`.
     pub(super) fn ended(&self, now: Timestamp) -> Vec<String> {
         let is_over = |(at, key): &(usize, &SigningKey)| match key.withdrawn {
-            // kept as long as the others, so that every process learns of it
+            // kept as long as the others, so that every process gets to know it
             Some(withdrawn) => withdrawn + OVERLAP <= now,
             None => self.used(*at, now) == SigningKeyUse::Ended,
         };

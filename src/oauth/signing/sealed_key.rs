@@ -15,7 +15,8 @@ use crate::{
     support::{Digest, Random, SealingKey, Timestamp},
 };
 
-/// Generates a key pair. It is the only value that does not come from the given randomness: the library generates it.
+/// Generates a key pair. It is the only value that does not come from the given randomness, because the library
+/// generates it.
 pub(super) fn generate(
     master: &SealingKey,
     random: &dyn Random,

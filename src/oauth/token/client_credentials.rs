@@ -1,5 +1,5 @@
-//! The client credentials grant (RFC 6749 4.4; `OA-144`): tokens of a client's service account. There is no refresh token:
-//! the client asks again.
+//! The client credentials grant (RFC 6749 4.4; `OA-144`): tokens for a client's service account. There is no refresh
+//! token: the client asks again.
 
 use std::{sync::Arc, time::Duration};
 

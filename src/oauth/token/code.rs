@@ -13,7 +13,7 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
-/// In this time, a client that got no answer may repeat the exchange of a code once without losing its login.
+/// Time in which a client that got no answer may repeat the exchange of a code once without losing its login.
 const REPEATED_WITHIN: Duration = Duration::from_secs(10);
 
 pub(super) struct CodeGrant {
@@ -63,8 +63,9 @@ impl CodeGrant {
         Ok(Issued { refresh: token, ..issued })
     }
 
-    /// RFC 6749 4.1.2: the second use of a valid code means theft; everything issued for it is revoked. A second use
-    /// within ten seconds, equal to the first, is a client retrying: it gets nothing and loses nothing, once (`OA-85`).
+    /// RFC 6749 4.1.2: a second use of a valid code means theft, so everything issued for it is revoked. A second use
+    /// within ten seconds that equals the first comes from a client that tries again. It gets nothing and loses
+    /// nothing, once (`OA-85`).
     async fn used_again(&self, code: &Digest, grant: &Grant, now: Timestamp) -> Result<Issued, ErrorResponse> {
         let codes = self.issuer.deps.storage.codes();
         if codes.repeat(code, now - REPEATED_WITHIN, now).await? {

@@ -12,13 +12,13 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
-/// A poll may be this early: clocks and networks differ.
+/// Time by which a poll may be early, because clocks and networks differ.
 const EARLY: Duration = Duration::from_secs(1);
-/// `slow_down` lengthens the interval by this (RFC 8628 3.5).
+/// Time that `slow_down` adds to the interval (RFC 8628 3.5).
 const SLOWER: Duration = Duration::from_secs(5);
 /// Maximum interval after `slow_down`.
 const LONGEST: Duration = Duration::from_mins(1);
-/// Maximum number of devices whose polls are remembered: twice as many as may wait.
+/// Maximum number of devices whose polls are remembered: twice the number that may wait.
 const MAX_POLLED: usize = 20_000;
 
 pub(super) struct DeviceGrant {
@@ -38,7 +38,7 @@ struct LastPoll {
 }
 
 impl DevicePolls {
-    /// Notes a poll; returns false if it came too early, which lengthens the interval.
+    /// Records a poll. Returns false if it came too early, which makes the interval longer.
     fn note(&self, device: Digest, now: Timestamp) -> bool {
         let mut polls = self.0.lock();
         if polls.len() >= MAX_POLLED && !polls.contains_key(&device) {
@@ -71,7 +71,7 @@ impl DeviceGrant {
         let now = deps.now();
         let digest = Digest::sha256(form.get("device_code")?.ok_or_else(|| ErrorResponse::missing("device_code"))?);
         let found = deps.storage.device_authorizations().lookup(&digest).await?;
-        // another client's device code reveals and changes nothing
+        // the device code of another client reveals and changes nothing
         let Some(row) = found.filter(|row| row.client == client.id) else {
             return Err(ErrorResponse::InvalidGrant(GrantProblem::UnknownDevice(client.id.clone())));
         };

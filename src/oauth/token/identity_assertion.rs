@@ -1,6 +1,6 @@
 //! The JWT bearer grant with identity assertions (RFC 7523 2.1, draft-ietf-oauth-identity-assertion-authz-grant;
-//! `OA-145`): tokens of a person verified by a login provider. There is no refresh token: the client brings another
-//! assertion (`UP-16`).
+//! `OA-145`): tokens for a person that a login provider has verified. There is no refresh token: the client brings
+//! another assertion (`UP-16`).
 
 use std::{sync::Arc, time::Duration};
 
@@ -37,8 +37,8 @@ impl IdentityAssertionGrant {
         Self { issuer, limits }
     }
 
-    /// Exchanges an authenticated client's assertion for an access token of the person. Each assertion is valid once; a
-    /// live grant is reused.
+    /// Exchanges the assertion of an authenticated client for an access token of the person. Each assertion can be used
+    /// once, and a live grant is reused.
     pub(super) async fn exchange(
         &self,
         client: &Client,
@@ -55,7 +55,7 @@ impl IdentityAssertionGrant {
         let assertion = verifier.verify(Secret::new(text), &client.id).await;
         let assertion = assertion.map_err(|reason| refused(client, reason))?;
         let (endpoint, asked) = self.asked(client, form, &assertion)?;
-        // before the rights of the account change: a replayed assertion changes nothing
+        // before the rights of the account change, so that a replayed assertion changes nothing
         if !deps.storage.assertions().add(&digest(&assertion), assertion.expires).await? {
             return Err(refused(client, "it was used before"));
         }
@@ -93,7 +93,7 @@ impl IdentityAssertionGrant {
         Ok(self.issuer.issue(&grant, grant.scopes.clone(), &generation, now)?)
     }
 
-    /// Endpoint and scopes: the provider limits them, and the request may narrow them.
+    /// Endpoint and scopes. The provider limits them, and the request may narrow them.
     fn asked(
         &self,
         client: &Client,
@@ -114,7 +114,7 @@ impl IdentityAssertionGrant {
         };
         let asked = form.get("scope")?.map(Scopes::parse).transpose().map_err(|_| ErrorResponse::InvalidScope)?;
         let wanted = match (&bound, asked) {
-            // the provider sets the limit: nothing it left out is added
+            // the provider sets the limit: nothing that it left out is added
             (Some(bound), Some(asked)) if !bound.includes(&asked) => return Err(ErrorResponse::InvalidScope),
             (Some(bound), None) => bound.clone(),
             (_, asked) => asked.unwrap_or_default(),
@@ -157,7 +157,7 @@ impl IdentityAssertionGrant {
     }
 }
 
-/// An assertion, as stored: its issuer never repeats an id.
+/// The form in which an assertion is stored. Its issuer never repeats an id.
 fn digest(assertion: &IdentityAssertion) -> Digest {
     let issuer = match &assertion.account.account {
         KeyAccount::Provider { issuer, .. } => issuer,
@@ -166,7 +166,7 @@ fn digest(assertion: &IdentityAssertion) -> Digest {
     Digest::sha256(format!("identity assertion {issuer} {}", assertion.id))
 }
 
-/// The same answer to every rejected assertion; only the log has the reason.
+/// Refuses an assertion, always with the same answer; only the log has the reason.
 fn refused(client: &Client, reason: impl Into<String>) -> ErrorResponse {
     ErrorResponse::InvalidGrant(GrantProblem::Assertion(client.id.clone(), reason.into()))
 }

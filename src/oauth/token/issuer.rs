@@ -38,7 +38,8 @@ pub(super) struct Issuer {
 // === impl Issuer ===
 
 impl Issuer {
-    /// The grant, if this client may get tokens for it at this address: neither the grant nor the key is revoked.
+    /// The grant, if this client may get tokens for it at this address: neither the grant nor the key behind it is
+    /// revoked.
     pub(super) async fn live_grant(
         &self,
         id: &GrantId,
@@ -49,7 +50,7 @@ impl Issuer {
         let Some(grant) = self.deps.storage.grants().lookup(id).await? else {
             return refused(GrantProblem::UnknownGrant(id.clone()));
         };
-        // another client's code or token reveals and changes nothing (N-90)
+        // the code or token of another client reveals and changes nothing (N-90)
         if grant.client != client.id {
             return refused(GrantProblem::ForeignClient { grant: grant.id, presented_by: client.id.clone() });
         }

@@ -1,8 +1,8 @@
-//! The refresh grant: rotation with a grace period, and reuse detection (RFC 6749 6; `OA-89` to `OA-94`).
+//! The refresh grant: rotation with a grace period, and detection of reuse (RFC 6749 6; `OA-89` to `OA-94`).
 //!
-//! A replaced token means one of three things: concurrent processes share it (within the grace period; all get the same
-//! successor), a response was lost (its successor was never used; it is replaced again), or theft (anything else; the
-//! whole family is revoked).
+//! There are three reasons why a replaced token can come again. Within the grace period, concurrent processes share it,
+//! and all get the same successor. If its successor was never used, a response was lost, and it is replaced again.
+//! Anything else is theft, and the whole family is revoked.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,7 +32,7 @@ pub(super) struct RefreshGrant {
     issuer: Arc<Issuer>,
     revocations: Arc<Revocations>,
     uses: Arc<UsageRecorder>,
-    /// Refreshes by grant: each one leaves a row, and an access token that may be revoked separately.
+    /// Refreshes by grant. Each one leaves a row, and an access token that may be revoked separately.
     limits: RateLimit,
 }
 
@@ -123,7 +123,7 @@ impl RefreshGrant {
         row.ok_or_else(|| ErrorResponse::InvalidGrant(GrantProblem::UnknownGrant(grant.id.clone())))
     }
 
-    /// RFC 9700 4.14.2: two parties hold tokens of one family, so the family is revoked.
+    /// RFC 9700 4.14.2: two parties hold tokens of the same family, so the family is revoked.
     async fn refresh_reused(&self, grant: &Grant) -> Result<(Secret, String), ErrorResponse> {
         self.deps.audit.record(GrantEvent::RefreshReused(GrantParties::of(grant)));
         self.revocations.end_grant(&grant.id).await?;

@@ -1,4 +1,4 @@
-//! The outcome of a call that a user must first do something for on a page, in the form that the client has (`UP-7`).
+//! The outcome of a call for which a user must visit a page first, in a form that the client understands (`UP-7`).
 
 use serde_json::json;
 
@@ -8,11 +8,11 @@ use crate::{
     support::Digest,
 };
 
-/// A page must be visited first (2025-11-25, elicitation, *URL Elicitation Required Error*).
+/// Error code: the user must visit a page first (2025-11-25, elicitation, *URL Elicitation Required Error*).
 const URL_ELICITATION_REQUIRED: i64 = -32042;
 
-/// The outcome; `None` if the method has no form for it. A client that shows pages gets the elicitation, which becomes
-/// an `InputRequiredResult` in 2026-07-28 (`translation` E42); another gets the address in words.
+/// The outcome; `None` if the method has no form for it. A client that opens pages gets a URL elicitation, which
+/// becomes an `InputRequiredResult` in 2026-07-28 (`translation` E42). Other clients get the address as text.
 pub(super) fn outcome(method: &Method, client: &ClientInfo, page: &AccessPage) -> Option<Outcome> {
     if !method.may_require_input() {
         return None;

@@ -1,4 +1,4 @@
-//! Log levels that sessions have set, for the servers of their users: for the one that runs, and for those that start later.
+//! Log levels that sessions have set, applied to the servers of their users: to the one that runs, and to later ones.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,18 +13,18 @@ use crate::{
     model::UserId,
 };
 
-/// The levels of sessions, by user.
+/// Sessions' log levels, by user.
 #[derive(Default)]
 pub(super) struct UserLevels(Mutex<HashMap<UserId, Vec<Arc<UserLevel>>>>);
 
-/// The level of one session.
+/// Log level of one session.
 struct UserLevel {
     context: Context,
-    /// At the server that its user has now.
+    /// The level at the server that its user has now, if any.
     held: Mutex<Option<Box<dyn HeldLevel>>>,
 }
 
-/// The same, until it is dropped.
+/// Keeps a session's level in the table. Dropping it removes the level.
 struct HeldUserLevel {
     levels: Arc<UserLevels>,
     level: Arc<UserLevel>,
@@ -33,14 +33,14 @@ struct HeldUserLevel {
 // === impl UserLevels ===
 
 impl UserLevels {
-    /// Holds the level of this client, at the server that its user has now, if it is `running`, and at those that start later.
+    /// Applies the level of this client to its user's server, if one is `running`, and to later ones.
     pub(super) fn hold(
         self: &Arc<Self>,
         context: &Context,
         running: impl FnOnce(&UserId) -> Option<Arc<ExternalBackend>>,
     ) -> Box<dyn HeldLevel> {
         let level = Arc::new(UserLevel { context: context.clone(), held: Mutex::default() });
-        // before the look at the server: one that starts meanwhile finds it
+        // before looking for the server: one that starts in between finds the level
         self.add(&level);
         if let Some(server) = running(level.user()) {
             level.hold_at(&server);
@@ -48,7 +48,7 @@ impl UserLevels {
         Box::new(HeldUserLevel { levels: Arc::clone(self), level })
     }
 
-    /// Holds the levels of a user at this server, which is the user's from now on.
+    /// Applies the levels of a user to `server`, which is the user's now.
     pub(super) fn hold_at(&self, user: &UserId, server: &ExternalBackend) {
         let levels = self.0.lock().get(user).cloned().unwrap_or_default();
         for level in levels {
@@ -96,7 +96,7 @@ impl HeldLevel for HeldUserLevel {
 impl Drop for HeldUserLevel {
     fn drop(&mut self) {
         self.levels.remove(&self.level);
-        // a server may have begun to hold it at this moment
+        // a server may have taken it over in the meantime
         let held = self.level.held.lock().take();
         drop(held);
     }

@@ -1,5 +1,5 @@
-//! Listens at a backend with a server for each user: they go on when the user's access changes, at the server that
-//! there is then. Knows nothing of what changes access.
+//! Listens at a backend with a server for each user. When the user's access changes, they continue at the user's new
+//! server.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -19,7 +19,7 @@ use crate::{
     model::UserId,
 };
 
-/// Keeps a user's server while somebody listens at it.
+/// Counts as a listen at a user's server, which keeps it from being ended as idle.
 struct OpenListen(Arc<UserServer>);
 
 // === impl OpenListen ===
@@ -49,7 +49,8 @@ impl Announcer for Arc<UserServers> {
     }
 }
 
-/// A call of the gateway itself. Its listen hears of the changes of all users, whose cached lists it looks after.
+/// Serves a call of the gateway itself. Its listen reports that all lists changed whenever the access of any user
+/// changes, because the gateway caches lists of all users.
 pub(super) fn of_gateway(servers: &Arc<UserServers>, call: &Call) -> Reply {
     if call.method != Method::Listen {
         return unconnected::of_gateway(servers.backend(), &call.method);
@@ -67,13 +68,14 @@ pub(super) fn of_gateway(servers: &Arc<UserServers>, call: &Call) -> Reply {
     })
 }
 
-/// Passes on what the servers, or that of the user, told a client.
+/// Passes on an event of this backend, or of the user's own server.
 pub(super) fn passed(servers: &UserServers, heard: &HeardEvent, call: &Call) -> Reply {
     let of_user = || servers.running_of(&call.context.caller.user).and_then(|server| server.listens.taken(heard));
     Reply::new(stream::iter(heard.take(&servers.announcing.backend).or_else(of_user)))
 }
 
-/// A listen of a client for tasks or resources, for as long as it reads: everything else reaches all clients of the user.
+/// A listen of a client for tasks or resources, while the client reads. All other notifications reach the clients of
+/// the user without it.
 pub(super) fn of_user(servers: Arc<UserServers>, call: Call) -> Reply {
     let user = call.context.caller.user.clone();
     let mut changes = servers.changes();
@@ -93,7 +95,7 @@ pub(super) fn of_user(servers: Arc<UserServers>, call: Call) -> Reply {
                 };
                 match event {
                     Some(Event::Notified(told)) if told.method == Method::SubscriptionsAcknowledged => {
-                        // the client has been told of the first server's
+                        // the client has the acknowledgement of the first server
                         if !std::mem::replace(&mut is_acknowledged, true) {
                             yield Event::Notified(told);
                         }
@@ -113,7 +115,7 @@ pub(super) fn of_user(servers: Arc<UserServers>, call: Call) -> Reply {
     })
 }
 
-/// The next event of a reply; without one there is none.
+/// The next event of a reply; pending forever without one.
 async fn next(reply: &mut Option<Reply>) -> Option<Event> {
     match reply {
         Some(reply) => reply.next_event().await,
@@ -121,7 +123,7 @@ async fn next(reply: &mut Option<Reply>) -> Option<Event> {
     }
 }
 
-/// Waits for a change of this user's access; a loss of changes may be one.
+/// Waits for a change of this user's access. Missed changes count as one.
 async fn change_of(user: &UserId, changes: &mut broadcast::Receiver<UserId>) {
     loop {
         match changes.recv().await {
@@ -132,7 +134,7 @@ async fn change_of(user: &UserId, changes: &mut broadcast::Receiver<UserId>) {
     }
 }
 
-/// The acknowledgement of a server that has neither resources nor tasks.
+/// The acknowledgement of a server without resources and tasks.
 fn nothing(call: &Call) -> Event {
     let asked = Filter::of(&call.params);
     Filter { lists: asked.lists, ..Filter::default() }.acknowledged()

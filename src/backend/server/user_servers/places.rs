@@ -1,5 +1,4 @@
-//! Places for the servers of users at one backend, as many as it may have sessions. Users wait for one in turn. Knows nothing of what
-//! a server needs.
+//! Places for the servers of users at one backend: at most `server_sessions`. Users wait for one in turn.
 
 use std::{
     collections::HashMap,
@@ -21,13 +20,13 @@ use crate::{
     model::UserId,
 };
 
-/// A user among those who wait.
+/// Counts a waiting user while it exists.
 struct WaitingUser<'a>(&'a AtomicUsize);
 
 // === impl TakenPlaces ===
 
 impl TakenPlaces {
-    /// The server of a user takes its place.
+    /// Puts the server of a user into its place.
     pub(super) fn fill(&mut self, mut place: UserPlace, user: UserId, server: Arc<UserServer>) {
         self.running.insert(user, server);
         self.reserved -= 1;
@@ -38,12 +37,12 @@ impl TakenPlaces {
 // === impl UserServers ===
 
 impl UserServers {
-    /// A place for a server. If there are as many as a backend may have sessions, one without a running call makes room; where
-    /// there is none, the user waits in turn, until `deadline`.
+    /// Takes a place for a server. If all places are taken, a server without a running call makes room; if there is
+    /// none, the user waits in turn, until `deadline`.
     ///
     /// # Errors
     ///
-    /// A text for the caller, if calls run at all of them.
+    /// An error for the caller, if calls run at all servers.
     pub(super) async fn place(
         self: &Arc<Self>,
         user: &UserId,
@@ -57,7 +56,7 @@ impl UserServers {
         let _waiting = WaitingUser::of(&self.waiting.count);
         let message = format!("waiting for a free session of `{}`", self.backend());
         wait.set(move || Some(message.clone()));
-        // what came free meanwhile
+        // places may have become free in the meantime
         self.distribute();
         let given = timeout_at(deadline, given).await;
         wait.set(|| None);
@@ -67,10 +66,11 @@ impl UserServers {
         }
     }
 
-    /// Takes a place at once, or enters the queue if the user `waits`; without a receiver where it may not.
+    /// Takes a place at once, or joins the queue if the user `waits`. The error is the receiver of a place, or `None`
+    /// if the user did not or could not join.
     fn enter(self: &Arc<Self>, user: &UserId, waits: bool) -> Result<UserPlace, Option<Receiver<UserPlace>>> {
         let mut queue = self.waiting.queue.lock();
-        // users who have left are in it for a while
+        // users who have stopped waiting stay in the queue for a while
         let nobody_waits = queue.is_empty() || self.waiting.count.load(Ordering::SeqCst) == 0;
         if nobody_waits && let Some(place) = self.free_place() {
             return Ok(place);
@@ -78,7 +78,7 @@ impl UserServers {
         Err(if waits { queue.enter(user, &()) } else { None })
     }
 
-    /// Gives places that came free to the users who wait for one. Must not be called under a lock.
+    /// Gives free places to waiting users. Must not be called while a lock is held.
     pub(super) fn distribute(self: &Arc<Self>) {
         if self.waiting.count.load(Ordering::SeqCst) == 0 {
             return;
@@ -89,7 +89,7 @@ impl UserServers {
         drop(returned);
     }
 
-    /// A place that is free, or that of a server without a running call, which ends.
+    /// A free place, or the place of a server without a running call, which is ended.
     fn free_place(self: &Arc<Self>) -> Option<UserPlace> {
         let mut taken = self.taken.write();
         let mut evicted = None;
@@ -105,7 +105,7 @@ impl UserServers {
         Some(UserPlace { servers: Arc::clone(self), is_filled: false })
     }
 
-    /// The user whose server no call has used for longest; one that is listened to comes after all others. `None` if calls run at
+    /// The user whose server has been without calls for longest; servers with listens come last. `None` if calls run at
     /// all of them. No call begins while the table is locked.
     fn longest_idle(&self, running: &HashMap<UserId, Arc<UserServer>>) -> Option<UserId> {
         let idle = running.iter().filter(|(_, server)| server.is_unused());
@@ -122,7 +122,7 @@ impl UserServers {
         self.limits().server_sessions
     }
 
-    /// The text for a user for whom no server can be started.
+    /// The error for a user who gets no server.
     fn all_in_use(&self) -> StartError {
         let most = self.most();
         StartError::Unreachable(format!(

@@ -1,5 +1,4 @@
 //! The servers of users at one backend: started with the first call, ended when idle, or when the user's access ends.
-//! Knows nothing of calls.
 
 use std::{
     collections::HashMap,
@@ -34,65 +33,63 @@ use crate::{
     model::{AccessChange, AccessEffect, AccessPage, BackendId, BackendSpec, LimitsConfig, UserId},
 };
 
-/// Longest time between two searches for idle servers.
+/// Maximum interval between searches for idle servers.
 const SWEEP: Duration = Duration::from_secs(30);
-/// Changes that wait for a slow listener; it takes a loss for a change.
+/// Number of changes that a slow listen may lag behind; more count as one change.
 const BEHIND: usize = 64;
 
-/// One backend as a server for each user.
 pub(crate) struct UserServers {
     spec: Arc<BackendSpec>,
     context: BackendContext,
     pub(super) taken: RwLock<TakenPlaces>,
     pub(super) waiting: WaitingUsers,
-    /// One start for a user at a time.
+    /// A lock for each user, so that only one call starts the user's server.
     starting: Mutex<HashMap<UserId, Arc<AsyncMutex<()>>>>,
-    /// The users whose access has changed.
+    /// Users whose access changes.
     changed: broadcast::Sender<UserId>,
-    /// Tells clients that the lists of their user have changed.
+    /// The backend, as the sender of `list_changed` notifications when access changes.
     pub(super) announcing: AnnouncingServer,
     pub(super) levels: Arc<UserLevels>,
 }
 
-/// The server of one user.
 pub(super) struct UserServer {
     pub(super) server: BackendServer,
     used: Mutex<Instant>,
-    /// Open listens.
+    /// Number of open listens.
     pub(super) listens: AtomicUsize,
-    /// Calls, also those that still wait for a connection.
+    /// Calls, including those that wait for a connection.
     calls: TaskTracker,
 }
 
-/// The servers that run, and the places of those that are about to start.
+/// Servers that run, and the number of places reserved for servers about to start.
 #[derive(Default)]
 pub(super) struct TakenPlaces {
     pub(super) running: HashMap<UserId, Arc<UserServer>>,
     pub(super) reserved: usize,
 }
 
-/// The users who wait for a place.
+/// Users who wait for a place.
 #[derive(Default)]
 pub(super) struct WaitingUsers {
-    /// Locked before the places.
+    /// Must be locked before `taken`.
     pub(super) queue: Mutex<PlaceQueue<(), UserPlace>>,
     pub(super) count: AtomicUsize,
 }
 
-/// A place for a server that is about to start. Dropping it gives it back.
+/// A reserved place for a server about to start. Dropping it without a server frees it.
 pub(super) struct UserPlace {
     pub(super) servers: Arc<UserServers>,
     pub(super) is_filled: bool,
 }
 
-/// The place of a call among those that start a server of its user.
+/// The turn of one call, among those that would start the same user's server.
 struct UserTurn<'a> {
     servers: &'a UserServers,
     user: &'a UserId,
     lock: Arc<AsyncMutex<()>>,
 }
 
-/// The server of one user, for a call: it does not end meanwhile.
+/// The server of one user, for a call. It does not end while the call runs.
 pub(super) struct UsedServer {
     pub(super) server: Arc<UserServer>,
     servers: Arc<UserServers>,
@@ -102,7 +99,7 @@ pub(super) struct UsedServer {
 // === impl UserServers ===
 
 impl UserServers {
-    /// Starts no server yet; a user's server starts with the user's first call.
+    /// Creates the table without servers; each starts with the first call of its user.
     pub(crate) fn start(spec: BackendSpec, context: BackendContext) -> Arc<Self> {
         let tasks = TaskGroup::new(context.tasks.end().child_token());
         let context = BackendContext { tasks: tasks.clone(), ..context };
@@ -122,29 +119,28 @@ impl UserServers {
         servers
     }
 
-    /// The running servers.
     pub(crate) fn running(&self) -> Vec<Arc<ExternalBackend>> {
         self.taken.read().running.values().map(|server| Arc::clone(&server.server.0)).collect()
     }
 
-    /// The user's running server.
+    /// The server of `user`, if it runs.
     pub(super) fn running_of(&self, user: &UserId) -> Option<Arc<ExternalBackend>> {
         self.taken.read().running.get(user).map(|server| Arc::clone(&server.server.0))
     }
 
-    /// Ends all servers, and those that start from now on.
+    /// Ends all servers. None can start afterwards.
     pub(crate) async fn close(&self) {
         self.context.tasks.finish().await;
     }
 
-    /// The user's server, if it runs.
+    /// The server of `user`, if it runs.
     pub(super) fn of(self: &Arc<Self>, user: &UserId) -> Option<UsedServer> {
-        // under the lock: what is taken out of the table has no further calls
+        // under the lock: a server that left the table gets no new calls
         self.taken.read().running.get(user).map(|server| UsedServer::of(self, server))
     }
 
-    /// The user's server, started if needed; `None` if the user has not given what it needs. With a `wait`, the user waits in
-    /// turn for a place.
+    /// The user's server, started if needed; `None` if the user has not given what it needs. If there is a `wait`, the
+    /// user waits in turn for a place, and `wait` says so to the client.
     pub(super) async fn open(
         self: &Arc<Self>,
         user: &UserId,
@@ -176,11 +172,11 @@ impl UserServers {
         }
     }
 
-    /// Starts the user's server in this place.
+    /// Starts the user's server in `place`.
     ///
     /// # Errors
     ///
-    /// The place, if the user's access has changed meanwhile, and `spec` is outdated.
+    /// Returns the place if the user's access has changed and `spec` is outdated.
     fn start_for(
         self: &Arc<Self>,
         user: &UserId,
@@ -215,12 +211,12 @@ impl UserServers {
         Ok(for_call)
     }
 
-    /// Ends the server of a user who is gone.
+    /// Ends the server of a user who has left.
     pub(crate) fn end_user(self: &Arc<Self>, user: &UserId) {
         self.stop(user);
     }
 
-    /// Takes the user's server out of the table, and ends it once its calls have ended.
+    /// Removes the user's server from the table, and ends it once its calls have ended.
     fn stop(self: &Arc<Self>, user: &UserId) {
         let removed = self.taken.write().running.remove(user);
         if let Some(server) = removed {
@@ -229,18 +225,18 @@ impl UserServers {
         }
     }
 
-    /// Ends a server that has no further calls once those that it has are over.
+    /// Ends a server that gets no new calls, once its running calls are over.
     pub(super) fn end_unused(&self, server: Arc<UserServer>) {
         let grace = self.context.limits.get().shutdown;
         server.calls.close();
         self.context.tasks.spawn(async move {
-            // also without an end of all calls
+            // after the grace period, even if calls still run
             let _ = timeout(grace, server.calls.wait()).await;
             server.server.0.finish_unused(grace).await;
         });
     }
 
-    /// Acts on changes of access.
+    /// Ends servers whose user's access ends, and notifies clients of changes.
     async fn follow_access(self: Arc<Self>) {
         let mut changes = self.context.access.changes();
         loop {
@@ -248,7 +244,7 @@ impl UserServers {
                 Ok(change) if change.backend == self.spec.id => self.apply(&change),
                 Ok(_) => {}
                 Err(broadcast::error::RecvError::Closed) => return,
-                // unknown changes: every user's server is started anew
+                // changes were missed: restart the servers of all users
                 Err(broadcast::error::RecvError::Lagged(_)) => {
                     let users: Vec<UserId> = self.taken.read().running.keys().cloned().collect();
                     for user in users {
@@ -267,23 +263,23 @@ impl UserServers {
         if change.effect == AccessEffect::Ended || has_failed {
             self.stop(&change.user);
         }
-        // nothing to do without a listener
+        // fails only if no listen is open
         let _ = self.changed.send(change.user.clone());
         self.announce_changes(&HearersOf::User(&change.user));
     }
 
-    /// Tells these clients that every list of their server may have changed.
+    /// Sends every kind of `list_changed` to the clients in `scope`.
     fn announce_changes(&self, scope: &HearersOf<'_>) {
         let told = |method| Event::Notified(Notification { method, params: Payload::absent(Revision::NEWEST_LEGACY) });
         for hearer in self.hearers().of(scope, (&Addressees::All, usize::MAX), &self.spec.id, |_| true) {
-            // a client with a full queue has been told already
+            // the queue is full only if the client has unread notifications already
             for method in ListKind::CHANGES {
                 drop(hearer.send(&self.announcing, told(method)));
             }
         }
     }
 
-    /// Ends servers that no call and no listen has used for `idle_timeout`.
+    /// Ends servers without calls and listens for `idle_timeout`.
     async fn sweep(self: Arc<Self>) {
         let idle = self.spec.idle_timeout;
         let mut ticks = interval((idle / 2).clamp(Duration::from_millis(10), SWEEP));
@@ -304,13 +300,13 @@ impl UserServers {
         }
     }
 
-    /// True if a client of the user hears the server.
+    /// True if a client of the user receives notifications of the server.
     pub(super) fn is_listened_to(&self, user: &UserId, server: &UserServer) -> bool {
         server.listens.load(Ordering::Acquire) > 0
             || !self.hearers().of(&HearersOf::User(user), (&Addressees::All, 1), &self.spec.id, |_| true).is_empty()
     }
 
-    /// The clients that hear all servers.
+    /// The clients that follow all servers.
     pub(super) const fn hearers(&self) -> &Arc<Hearers> {
         &self.context.hearers
     }
@@ -319,17 +315,16 @@ impl UserServers {
         Arc::clone(&self.context.limits.get())
     }
 
-    /// The name of the backend.
     pub(super) fn backend(&self) -> &BackendId {
         &self.spec.id
     }
 
-    /// The page on which the user gives what the server needs.
+    /// The page for what the server needs of the user.
     pub(super) fn page(&self, user: &UserId) -> AccessPage {
         self.context.access.page(user, &self.spec.id)
     }
 
-    /// The users whose access changes from now on.
+    /// Users whose access changes after this call.
     pub(super) fn changes(&self) -> broadcast::Receiver<UserId> {
         self.changed.subscribe()
     }
@@ -347,7 +342,7 @@ impl<'a> UserTurn<'a> {
 impl Drop for UserTurn<'_> {
     fn drop(&mut self) {
         let mut starting = self.servers.starting.lock();
-        // the table and this one: nobody else waits
+        // only the table and this call have it, so no other call waits
         if Arc::strong_count(&self.lock) <= 2 {
             starting.remove(self.user);
         }
@@ -357,12 +352,12 @@ impl Drop for UserTurn<'_> {
 // === impl UserServer ===
 
 impl UserServer {
-    /// True if no call uses it.
+    /// True if no call runs.
     pub(super) fn is_unused(&self) -> bool {
         self.calls.is_empty()
     }
 
-    /// The time of its last call.
+    /// The time when the last call began.
     pub(super) fn used(&self) -> Instant {
         *self.used.lock()
     }

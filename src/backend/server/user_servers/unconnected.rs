@@ -1,5 +1,5 @@
-//! The server that a user sees who has not given what the real one needs, or has to give more: a single tool, which leads
-//! to the page where it is given. Knows nothing of what that is.
+//! The server that users see instead of the real one until they have given what the real one needs, or while it needs
+//! more. It has one tool, which leads to the page for that.
 
 use serde_json::{Value, json};
 
@@ -9,10 +9,10 @@ use crate::{
     model::{AccessPage, BackendId},
 };
 
-/// The name of the tool. A call of it never reaches the real server.
+/// Name of the tool. Calls of it never reach the real server.
 pub const CONNECT_TOOL: &str = "connect_account";
 
-/// A server without its user.
+/// Stands in for a user's server until the user has unlocked it at `page`.
 pub(super) struct Unconnected {
     pub(super) backend: BackendId,
     pub(super) page: AccessPage,
@@ -21,7 +21,7 @@ pub(super) struct Unconnected {
 // === impl Unconnected ===
 
 impl Unconnected {
-    /// Serves a call of the user.
+    /// Answers a call of the user.
     pub(super) fn call(&self, call: &Call) -> Reply {
         match self.outcome(&call.method, &call.context.client) {
             Some(outcome) => Reply::done(outcome),
@@ -29,7 +29,7 @@ impl Unconnected {
         }
     }
 
-    /// The outcome by which a client of the user learns of the page; `None` if the method has none.
+    /// The outcome that leads the user to the page; `None` if the method has no form for that.
     pub(super) fn outcome(&self, method: &Method, client: &ClientInfo) -> Option<Outcome> {
         match method {
             Method::Discover => Some(Outcome::Complete(discovered(&self.backend))),
@@ -50,7 +50,7 @@ impl Unconnected {
     }
 }
 
-/// Serves a call of the gateway itself, which has no tokens of its own: there is nothing.
+/// Answers a call of the gateway itself, which has no login of its own: all lists are empty.
 pub(super) fn of_gateway(backend: &BackendId, method: &Method) -> Reply {
     match method {
         Method::Discover => Reply::complete(discovered(backend)),
@@ -59,13 +59,13 @@ pub(super) fn of_gateway(backend: &BackendId, method: &Method) -> Reply {
     }
 }
 
-/// True for a call of the tool that leads to the page. A client repeats it once the user has been there.
+/// True for a call of the tool that leads to the page. Clients repeat it after the user has been there.
 pub(super) fn is_own_tool(call: &Call) -> bool {
     call.method == Method::ToolsCall
         && call.params.member("name").and_then(text::unquote).as_deref() == Some(CONNECT_TOOL)
 }
 
-/// The result of that tool for a user who has given everything.
+/// Result of that tool for a user who is done.
 pub(super) fn connected(backend: &BackendId) -> Reply {
     let text = format!("{backend} is connected. List the tools again to see its own.");
     complete(&json!({ "content": [{ "type": "text", "text": text }] }))
@@ -92,7 +92,7 @@ fn complete(content: &Value) -> Reply {
     Reply::complete(result(content))
 }
 
-/// The translation adds what newer versions put around a result.
+/// Translation adds what newer versions require in a result.
 fn result(content: &Value) -> Payload {
     Payload::of(Revision::NEWEST_LEGACY, content)
 }

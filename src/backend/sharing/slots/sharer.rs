@@ -1,7 +1,8 @@
-//! Slots of one sharer, and the calls of its users that wait for them. Knows nothing of how a call waits.
+//! The slots of one sharer (a group of callers with the same connection key, apart from the slot), and the calls that
+//! wait for them.
 //!
-//! A free slot goes to the user who holds the fewest, of these to the one who has waited for a turn the longest, and there to
-//! the call that came first.
+//! A free slot goes to the user with the fewest slots. Among users with equally many, it goes to the one whose last
+//! turn was longest ago, and there to the call that arrived first.
 
 use std::{
     collections::{BTreeMap, HashMap, btree_map, hash_map::Entry},
@@ -17,59 +18,56 @@ use crate::{
     model::{Requester, UserId},
 };
 
-/// Age of a server request at which its slot is taken to wait for a person, so that another process serves other calls; also
-/// the wait after which a user who holds no slot gets a further one.
+/// Age at which a server request counts as waiting for a person, so that another process serves other calls. Also the
+/// wait after which a user without a slot gets an extra one.
 pub(super) const RELIEF: Duration = Duration::from_secs(5);
 
-/// Further slots while requests wait for a person, for each of those whose calls run.
+/// Number of extra slots, while requests wait for a person, for each slot of `max`.
 const WAITING_FOR_EACH: usize = 3;
 
-/// A call that needs a slot.
 #[derive(Debug, Clone)]
 pub(crate) struct SlotRequest {
-    /// The user: those who hold fewer slots come first.
+    /// Users with fewer slots are served first.
     pub(crate) user: UserId,
     /// The client session; its calls share a slot.
     pub(crate) holder: Requester,
-    /// The only usable slot, if any: a task is asked about on the connection that created it.
+    /// The only usable slot, if any: a request about a task goes to the connection that created it.
     pub(crate) only: Option<usize>,
-    /// The first usable slot otherwise.
+    /// Number of the first usable slot, if `only` is `None`.
     pub(crate) first: usize,
 }
 
-/// The server requests on the connection of one slot.
+/// State of the server requests on the connection of one slot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SlotQuestions {
-    /// The slot.
     pub(crate) slot: usize,
-    /// Start of the oldest one that a call carries.
+    /// The time when the oldest open request that a call carries was sent to its client.
     pub(crate) oldest: Option<Instant>,
-    /// Latest time at which one was closed whose call is still open, or was cancelled a moment ago.
+    /// The time when a request was last closed, among the open calls and the recently cancelled ones.
     pub(crate) closed: Option<Instant>,
 }
 
-/// Slots of one sharer, and the calls that wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Sharer {
     slots: Vec<QuestionSlot>,
-    /// The users with waiting calls.
+    /// Users with waiting calls.
     queues: HashMap<UserId, UserSlotQueue>,
-    /// The last turn of a user.
+    /// Number of the latest turn.
     last_turn: u64,
-    /// Slots of calls that have not taken them yet.
+    /// Slots by number of the call, for calls that have not claimed theirs yet.
     given: HashMap<u64, usize>,
 }
 
-/// The waiting calls of one user: never none.
+/// Waiting calls of one user, at least one.
 #[derive(Debug, Default)]
 struct UserSlotQueue {
-    /// In order of arrival.
+    /// By number, that is, in order of arrival.
     calls: BTreeMap<u64, Applicant>,
-    /// The turn in which the user got a slot last while others of these calls waited.
+    /// Number of the turn in which the user last got a slot while more calls waited; 0 if none.
     turn: u64,
 }
 
-/// A slot: its holder and number of running calls, or its last holder.
+/// A slot: its holder and the number of running calls. Once that is 0, its last holder.
 #[derive(Debug)]
 struct QuestionSlot {
     user: UserId,
@@ -79,70 +77,66 @@ struct QuestionSlot {
     lingers: Option<Instant>,
 }
 
-/// A waiting call.
 #[derive(Debug)]
 struct Applicant {
     request: SlotRequest,
     since: Instant,
-    /// Notified when the call has a slot, or becomes the first of its user.
+    /// Wakes when the call has a slot, or becomes the first of its user.
     turn: Arc<Notify>,
 }
 
-/// The number of slots of a sharer, and the time that a server request may hold one.
+/// Bounds for the slots of a sharer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SlotRules {
-    /// Slots whose calls run at once, beside those that wait for a person.
+    /// Maximum number of active slots; those that wait for a person do not count.
     pub(super) max: usize,
-    /// True if several users share them: then some are kept for those who hold none.
+    /// True if several users share the slots: some are kept for users without any.
     pub(super) are_of_several: bool,
-    /// Time that a server request stays open while a call waits.
+    /// Maximum time that a server request may stay open while a call waits.
     pub(super) slot_time: Duration,
 }
 
-/// What decides about slots at one moment.
+/// Everything that determines how slots are handed out at one moment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SlotView<'a> {
-    /// The present time.
     pub(super) now: Instant,
-    /// The server requests in each slot that has any.
+    /// State of each slot's server requests.
     pub(super) questions: &'a [SlotQuestions],
-    /// True if the server may have another process.
+    /// True if the server may have one more process.
     pub(super) has_room: bool,
-    /// The bounds.
     pub(super) rules: SlotRules,
 }
 
-/// The calls of one user that have not been looked at.
+/// Calls of one user that remain to be considered.
 struct QueueOrder<'a> {
     user: &'a UserId,
     turn: u64,
     calls: Peekable<btree_map::Iter<'a, u64, Applicant>>,
 }
 
-/// The slots in use, counted.
+/// Number of slots in use.
 struct Usage<'a> {
-    /// Those of each user.
+    /// Number of slots, by user.
     held: HashMap<&'a UserId, usize>,
-    /// All.
+    /// Number of slots in total.
     all: usize,
-    /// Those that do not wait for a person.
+    /// Number of slots, without those that wait for a person.
     active: usize,
 }
 
 // === impl Sharer ===
 
-/// The queue.
 impl Sharer {
-    /// The number of waiting calls of this user.
+    /// Number of waiting calls of this user.
     pub(super) fn waiting_of(&self, user: &UserId) -> usize {
         self.queues.get(user).map_or(0, |queue| queue.calls.len())
     }
 
-    /// Gives a new call a slot if none waits and it is clear which; else adds it to the queue.
+    /// Gives a new call a free slot if no call waits and its session has no slot; otherwise adds it to the queue.
     ///
     /// # Errors
     ///
-    /// The notification of the waiting call.
+    /// The signal that wakes the waiting call.
     pub(super) fn enter(
         &mut self,
         number: u64,
@@ -168,7 +162,7 @@ impl Sharer {
         self.given.remove(&number)
     }
 
-    /// Removes a call that waits no more, and takes back what it was given.
+    /// Removes a call that has stopped waiting, and frees the slot that it was given.
     pub(super) fn leave(&mut self, number: u64, user: &UserId) {
         if let Some(place) = self.given.remove(&number) {
             self.release(place, None);
@@ -177,7 +171,7 @@ impl Sharer {
         }
     }
 
-    /// Ends a call in `slot`; the server may send messages about it until `lingers`.
+    /// Ends a call in `slot`. The server may send messages about it until `lingers`.
     pub(super) fn release(&mut self, slot: usize, lingers: Option<Instant>) {
         if let Some(slot) = self.slots.get_mut(slot) {
             slot.calls -= 1;
@@ -186,12 +180,12 @@ impl Sharer {
         self.wake_first_of_each();
     }
 
-    /// True if any slot is used or any call waits.
+    /// True if a slot is in use or a call waits.
     pub(super) fn is_in_use(&self, now: Instant) -> bool {
         !self.queues.is_empty() || self.slots.iter().any(|slot| slot.is_in_use(now))
     }
 
-    /// True for the first waiting call of a user, which looks after the slots for all.
+    /// True for the first waiting call of a user, which looks after the slots for all calls.
     pub(super) fn is_first(&self, number: u64, user: &UserId) -> bool {
         self.queues.get(user).and_then(|queue| queue.calls.first_key_value()).is_some_and(|(first, _)| *first == number)
     }
@@ -216,7 +210,6 @@ impl Sharer {
     }
 }
 
-/// The distribution of slots.
 impl Sharer {
     /// Gives waiting calls all slots that they may have now.
     pub(super) fn distribute(&mut self, view: &SlotView<'_>) {
@@ -227,12 +220,12 @@ impl Sharer {
         self.join(view, |_| true);
     }
 
-    /// Calls of one client session join its slot, until another one has waited for too long.
+    /// Lets calls join the slot of their client session, unless a call of another session has waited for [`RELIEF`].
     fn join(&mut self, view: &SlotView<'_>, may_join: impl Fn(usize) -> bool) {
         let overdue = |(_, applicant): &(u64, &Applicant)| view.now >= applicant.since + RELIEF;
         let mut long: Vec<&Requester> = Vec::new();
         for (_, other) in self.applicants().filter(overdue) {
-            // two are enough: one of them is another session than any
+            // two are enough: at least one is of another session
             if long.len() < 2 && !long.contains(&&other.request.holder) {
                 long.push(&other.request.holder);
             }
@@ -248,7 +241,7 @@ impl Sharer {
         }
     }
 
-    /// The next call that gets a free slot: of the user who holds the fewest, then the one that came first.
+    /// The next call that gets a free slot: of the user with the fewest slots, then by turn, then by arrival.
     fn next(&self, view: &SlotView<'_>) -> Option<(u64, UserId, usize)> {
         let usage = self.usage(view);
         let first_of = |(user, queue): (&UserId, &UserSlotQueue)| {
@@ -260,7 +253,7 @@ impl Sharer {
         firsts.min_by_key(|(rank, ..)| *rank).map(|((.., number), user, place)| (number, user, place))
     }
 
-    /// The free slot for a call, if it may have one now.
+    /// A free slot for the call, if it may have one now.
     fn place(&self, one: &Applicant, usage: &Usage<'_>, view: &SlotView<'_>) -> Option<usize> {
         let is_free = |place: &usize| self.slots.get(*place).is_none_or(|slot| !slot.is_in_use(view.now));
         let SlotRequest { user, holder, only, first } = &one.request;
@@ -275,7 +268,7 @@ impl Sharer {
         free().find(is_own).or_else(|| free().next())
     }
 
-    /// The slot in which calls of the same client session run, if the call can join them.
+    /// The slot in which the client session already has calls, if this call may join them.
     fn own(&self, one: &Applicant, now: Instant, may_join: impl Fn(usize) -> bool) -> Option<usize> {
         let is_own = |slot: &QuestionSlot| slot.holder == one.request.holder && slot.is_in_use(now);
         let fits = |place: usize| one.fits(place) && may_join(place);
@@ -288,7 +281,7 @@ impl Sharer {
         self.seat(place, &request);
         self.given.insert(number, place);
         turn.notify_one();
-        // the next one of this user looks after the slots from now on
+        // the user's next call looks after the slots now
         self.last_turn += 1;
         if let Some(queue) = self.queues.get_mut(user) {
             queue.turn = self.last_turn;
@@ -318,10 +311,11 @@ impl Sharer {
     }
 }
 
-/// Slots that are taken back (`translation` 4b.1).
+/// Slots to take back (`translation` 4b.1).
 impl Sharer {
-    /// The slots whose server requests are closed now, since calls wait for which no slot comes free by itself: for each of
-    /// these the oldest one of the same user, else of the user who holds the most, if that leaves no less than the caller then has.
+    /// The slots whose server requests must be closed now. If no slot becomes free by itself for a waiting call, this
+    /// is the oldest slot of the same user, or else of the user with the most slots, if that user still has at least as
+    /// many as the caller afterwards.
     pub(super) fn yielding(&self, view: &SlotView<'_>) -> Vec<usize> {
         let (mut held, slot_time) = (self.usage(view).held, view.rules.slot_time);
         let is_coming = |questions: &&SlotQuestions| questions.closed.is_some();
@@ -332,7 +326,7 @@ impl Sharer {
             |place: usize| self.slots.get(place).is_some_and(|slot| slot.calls > 0) && !coming.contains(&place);
         let mut open: Vec<(Instant, usize)> = view.open().filter(|(_, place)| is_held(*place)).collect();
         open.sort_unstable();
-        // further requests in a slot that is taken back already
+        // also requests that were sent in a slot after it was taken back
         let is_due = |since: Instant, waits_since: Instant| view.now >= since.max(waits_since) + slot_time;
         let more =
             view.questions.iter().filter(is_coming).filter(|of| of.oldest.is_some_and(|since| is_due(since, since)));
@@ -357,7 +351,7 @@ impl Sharer {
         yielding
     }
 
-    /// The index in `open` of the slot that yields to a call.
+    /// Index in `open` of the slot that makes room for a call.
     fn victim(
         &self,
         (user, one): (&UserId, &Applicant),
@@ -377,7 +371,7 @@ impl Sharer {
         above.min_by_key(|(at, of)| (std::cmp::Reverse(held_by(of)), *at)).map(|(at, _)| at)
     }
 
-    /// The time at which a waiting call may get a slot, or one is taken back, if nothing else happens.
+    /// When a waiting call may get a slot, or one is taken back, if nothing else happens.
     pub(super) fn next_check(&self, view: &SlotView<'_>) -> Instant {
         let firsts: Vec<Instant> =
             self.queues.values().filter_map(|queue| Some(queue.calls.values().next()?.since)).collect();
@@ -389,12 +383,12 @@ impl Sharer {
         let finished = view.questions.iter().filter_map(|questions| Some(questions.closed? + FINISH_TIMEOUT));
         let times = firsts.iter().map(|first| *first + RELIEF).chain(view.open().flat_map(due)).chain(lingering);
         let coming = times.chain(finished).filter(|time| *time > view.now).min();
-        // requests that open meanwhile count from their start
+        // look at least this often, for requests that open in the meantime
         coming.unwrap_or(view.now + RELIEF).min(view.now + RELIEF)
     }
 }
 
-/// The next call in the order in which slots are given; removes it from `queues`.
+/// Removes the next call from `queues`, in the order in which slots are handed out.
 fn next_in_turn<'a>(
     queues: &mut [QueueOrder<'a>],
     held: &HashMap<&UserId, usize>,
@@ -426,12 +420,12 @@ impl SlotView<'_> {
         self.open().any(|(since, slot)| slot == place && self.now >= since + RELIEF)
     }
 
-    /// Start of the oldest open server request in each slot that has one.
+    /// When the oldest open server request of each slot was sent, with the slot.
     fn open(&self) -> impl Iterator<Item = (Instant, usize)> {
         self.questions.iter().filter_map(|questions| Some((questions.oldest?, questions.slot)))
     }
 
-    /// True if a user who holds `held` slots may have another for a call that waits `since` this time.
+    /// True if a user with `held` slots may have another, for a call that has waited since `since`.
     fn has_room(&self, usage: &Usage<'_>, held: usize, since: Instant) -> bool {
         let SlotRules { max, are_of_several, .. } = self.rules;
         let kept = if are_of_several { max / 8 } else { 0 };
@@ -439,7 +433,7 @@ impl SlotView<'_> {
         if held > 0 {
             return usage.active < max - kept && usage.all < max + waiting;
         }
-        // one more than there are, for whoever would wait for the long calls of others
+        // an extra slot for a user who would otherwise wait for long calls of others
         let more = if self.has_room && self.now >= since + RELIEF { kept.max(1) } else { 0 };
         usage.active < max + more && usage.all < max + waiting + more
     }
@@ -460,7 +454,7 @@ impl QuestionSlot {
         self.calls > 0 || self.is_lingering(now)
     }
 
-    /// True if it comes free by itself.
+    /// True if the slot becomes free by itself.
     fn is_lingering(&self, now: Instant) -> bool {
         self.calls == 0 && self.lingers.is_some_and(|until| until > now)
     }

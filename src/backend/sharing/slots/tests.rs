@@ -17,7 +17,7 @@ const SLOT_TIME: Duration = Duration::from_secs(30);
 const SLOT_WAIT: Duration = Duration::from_mins(2);
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// Slots with the default limits, which are the above, and what the servers in them ask.
+/// Slots with the default limits, and the server requests in them.
 #[derive(Clone)]
 struct Bench {
     slots: Arc<QuestionSlots>,
@@ -71,21 +71,21 @@ impl Bench {
         guard
     }
 
-    /// The server in this slot asks.
+    /// The server in this slot sends a request.
     fn ask(&self, slot: usize) {
         let mut questions = self.questions.lock();
         questions.retain(|of| of.slot != slot);
         questions.push(SlotQuestions { slot, oldest: Some(Instant::now()), closed: None });
     }
 
-    /// A call whose server asks at once.
+    /// A call whose server sends a request at once.
     async fn asking(&self, user: &str, session: &str) -> SlotGuard {
         let guard = self.running(user, session).await;
         self.ask(guard.key().slot());
         guard
     }
 
-    /// Calls of this user whose servers ask, until no process is free.
+    /// Calls of this user whose servers send requests, until no process is free.
     async fn fill(&self, user: &str, calls: usize) -> Vec<SlotGuard> {
         let mut guards = Vec::new();
         for number in 0..calls {
@@ -267,7 +267,7 @@ async fn of_eight_slots_one_is_kept_for_users_who_hold_none() {
     assert!(eighth.waits().await);
     bench.running("ann", "a").await;
     assert!(eighth.waits().await);
-    // slots that one user has alone need none that is kept
+    // a single user of all slots needs none kept
     let mut key = bench.key.clone();
     key.scope = SharingScope::User(UserId::new("bob"));
     let own = Bench { key, ..bench };

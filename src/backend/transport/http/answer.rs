@@ -20,34 +20,34 @@ use crate::{
     wire::events::{EventsError, MAX_EVENT, SseEvent, events},
 };
 
-/// Maximum number of resumptions in a row without a sign of life: a message, or an event id that was not known before.
+/// Maximum number of resumptions in a row that bring neither a message nor a new event id.
 const RESUMES: u32 = 5;
-/// Delay before a resumption, if the server named none (2025-11-25 transports).
+/// Delay before a resumption, if the server sent no `retry` (2025-11-25, transports).
 const RETRY: Duration = Duration::from_secs(1);
-/// Limits of the delay that a server may ask for.
+/// Bounds for the delay that a server asks for.
 const SHORTEST_RETRY: Duration = Duration::from_millis(200);
 const LONGEST_RETRY: Duration = Duration::from_mins(1);
 
-/// Position in a stream of events.
+/// Position in an event stream.
 #[derive(Debug, Clone)]
 pub(super) struct Cursor {
-    /// The last event id, to resume after.
+    /// The last event id; `None` if there is nothing to resume after.
     pub(super) last: Option<String>,
     /// Delay before a resumption.
     pub(super) retry: Duration,
 }
 
-/// The resumptions of one stream: a server may close it before the answer, and be polled (2025-11-25 transports). The call
-/// ends by its own timeout as long as there are signs of life.
+/// Resumptions of one stream: a server may close it before the answer and let the client poll (2025-11-25, transports).
+/// While new events arrive, only the call's own timeout ends this.
 #[derive(Debug, Default)]
 struct Resumptions {
-    /// Those in a row without a sign of life.
+    /// Number of resumptions in a row that brought nothing new.
     fruitless: u32,
-    /// The event id of the last one.
+    /// Event id after which the last one resumed.
     after: Option<String>,
 }
 
-/// Posts a request, and returns every message on its exchange.
+/// Posts a request, and yields every message of its exchange.
 pub(super) fn answer(
     endpoint: Arc<HttpEndpoint>,
     request: Message,
@@ -70,7 +70,7 @@ pub(super) fn answer(
                     for message in messages {
                         yield Ok(message);
                     }
-                    // the reader stops at its answer, so an end before that has none
+                    // a caller stops reading at its answer, so the answer was not among these
                     yield Err(TransportError::Refused("the answer does not answer the request".to_owned()));
                 }
                 Err(error) => yield Err(error),
@@ -83,7 +83,7 @@ pub(super) fn answer(
             while let Some(event) = stream.next().await {
                 let event = match event {
                     Ok(event) => event,
-                    // it would come again
+                    // resuming would bring the same event again
                     Err(error @ (EventsError::TooLarge | EventsError::Exhausted(_))) => {
                         yield Err(TransportError::Lost(error.to_string()));
                         return;
@@ -107,7 +107,7 @@ pub(super) fn answer(
                     }
                 }
             }
-            // the exchange is still open, so there was no answer yet
+            // the caller still reads, so the answer has not arrived
             stream = match resumptions.next(&endpoint, &cursor, &account).await {
                 Ok(stream) => stream,
                 Err(reason) => {
@@ -119,7 +119,7 @@ pub(super) fn answer(
     }
 }
 
-/// The number that is the id of a request of the gateway's.
+/// The request's id, if it is one of the gateway's numbers.
 fn number(request: &Message) -> Option<u64> {
     match request {
         Message::Request { id, .. } => id.as_number(),
@@ -127,7 +127,7 @@ fn number(request: &Message) -> Option<u64> {
     }
 }
 
-/// Posts a request, which is charged to this account until the server has answered.
+/// Posts a request, charged to `account` until the server has answered.
 async fn post(
     endpoint: &HttpEndpoint,
     request: &Message,
@@ -144,7 +144,7 @@ async fn post(
     }
 }
 
-/// The messages of a response that is no stream.
+/// Messages in a response that is not an event stream.
 async fn whole(response: Response, (server, account): (&BackendId, &Account)) -> Result<Vec<Message>, TransportError> {
     if response.status() == StatusCode::ACCEPTED || response.status() == StatusCode::NO_CONTENT {
         return Err(TransportError::Lost("the server accepted the request and answered nothing".to_owned()));
@@ -165,11 +165,12 @@ async fn whole(response: Response, (server, account): (&BackendId, &Account)) ->
 // === impl Resumptions ===
 
 impl Resumptions {
-    /// The rest of a stream that has ended at `cursor`.
+    /// Resumes a stream that ended at `cursor`.
     ///
     /// # Errors
     ///
-    /// The reason why there is none. The request has run, at least in part, so nothing here says that it can be repeated.
+    /// Why it cannot be resumed. The request has run, at least in part, so the error never says that it can be
+    /// repeated.
     async fn next(
         &mut self,
         endpoint: &HttpEndpoint,
@@ -189,7 +190,7 @@ impl Resumptions {
                 Ok(response) if is_events(&response) => {
                     return Ok(events(response.into_body().into_data_stream(), account.clone()).boxed());
                 }
-                // it may be restarting, or be busy
+                // the server may be restarting or busy
                 Err(Refused::Error(
                     TransportError::Unreachable(failed) | TransportError::Failed(failed) | TransportError::Lost(failed),
                 )) => reason = failed,
@@ -208,7 +209,7 @@ impl Resumptions {
 // === impl Cursor ===
 
 impl Cursor {
-    /// Stores the id and the delay of an event.
+    /// Records the id and the `retry` of an event.
     pub(super) fn note(&mut self, event: &SseEvent) {
         if let Some(id) = &event.id {
             // an empty id resets the last one (HTML, server-sent events)

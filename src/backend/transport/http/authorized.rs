@@ -1,5 +1,4 @@
-//! Requests with the token of a login: a token that the server rejects is replaced, and the request sent again. Knows
-//! nothing of where tokens come from.
+//! Requests with the token of a login: a token that the server rejects is replaced, and the request is sent again.
 
 use http::{HeaderValue, Method as Verb, StatusCode, header};
 
@@ -12,15 +11,15 @@ use crate::{
     model::{Bearer, RenewalError},
 };
 
-/// Maximum number of answers to one request that ask for a token: the same once more if it was just issued, a refreshed one,
-/// and that of a login.
+/// Maximum number of rejected tokens for one request: one that was issued a moment ago is tried again, then a refreshed
+/// one, then one from a new login.
 const RENEWALS: usize = 3;
 
 // === impl HttpTarget ===
 
 impl HttpTarget {
-    /// Sends a request with the current token. A request whose token is rejected was not processed; it is sent again
-    /// with another.
+    /// Sends a request with the current token. If the server rejects the token, it has not processed the request, so
+    /// the request is sent again with another token.
     pub(super) async fn send_authorized(
         &self,
         bearer: &Bearer,

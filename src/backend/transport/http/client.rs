@@ -46,15 +46,14 @@ pub(super) use incoming_body::IncomingBody;
 /// HTTP client: no redirects (they would carry the configured credentials elsewhere), no cookies, a timeout for
 /// connecting. Responses have no timeout here; calls have one for silence. HTTP/2 is used if TLS negotiates it.
 ///
-/// The proxies come from the environment; loopback addresses are always reached directly.
+/// Proxies come from the environment; loopback addresses are always reached directly.
 #[derive(Clone)]
 pub(crate) struct Client {
-    /// Separate for each thread: a request, and the task that reads its response, wake no other thread.
+    /// Separate for each thread, so that a request and the task that reads its response wake no other thread.
     connections: Arc<ThreadLocal<Connections>>,
     connector: ServerConnector,
 }
 
-/// The connections of one thread.
 struct Connections {
     plain: Arc<IdleConnections>,
     secure: SecureConnections,
@@ -67,16 +66,16 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// An error if certificates are missing, or a proxy in the environment is no URL.
+    /// If certificates are missing, or a proxy in the environment is not a URL.
     pub(crate) fn new(environment: &BTreeMap<String, String>) -> Result<Self, ClientError> {
         ServerConnector::new(environment).map(Self::over)
     }
 
-    /// Creates a client for a server with settings of its own.
+    /// Creates a client for a server with its own network settings.
     ///
     /// # Errors
     ///
-    /// As [`Client::new`]; also if these certificates cannot be used.
+    /// As [`Client::new`], or if the configured certificates cannot be used.
     pub(crate) fn of_server(
         network: &NetworkSpec,
         environment: &BTreeMap<String, String>,
@@ -88,13 +87,13 @@ impl Client {
         Self { connections: Arc::default(), connector }
     }
 
-    /// The connections of the current thread.
+    /// Connections of the current thread.
     fn connections(&self) -> &Connections {
         self.connections
             .get_or(|| Connections { plain: Arc::default(), secure: SecureConnections::new(&self.connector) })
     }
 
-    /// The credentials for the proxy that forwards a request for `uri`, if one does.
+    /// Credentials for the proxy that forwards a request for `uri`; `None` if there is no such proxy.
     pub(super) fn proxy_authorization(&self, uri: &Uri) -> Option<HeaderValue> {
         self.connector.proxy_authorization(uri)
     }
@@ -103,7 +102,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The innermost reason.
+    /// The innermost cause.
     pub(crate) async fn connect_for_upgrade(
         &self,
         uri: &Uri,
@@ -115,26 +114,26 @@ impl Client {
         Ok(TokioIo::new(stream))
     }
 
-    /// Connects to a port directly.
+    /// Connects to a TCP port directly, without a proxy.
     ///
     /// # Errors
     ///
-    /// The innermost reason.
+    /// The innermost cause.
     pub(crate) async fn connect_tcp(&self, host: &str, port: u16) -> Result<TcpStream, String> {
         let uri = origin("http", host, port)?;
         self.connector.clone().connect_tcp(uri).await.map_err(|error| cause(&*error))
     }
 
-    /// Sends a request, and returns the head of the response. A request on a kept connection that turns out to be
-    /// closed is repeated on another one, as is one that an HTTP/2 server reports as unprocessed.
+    /// Sends a request, and returns the head of the response. If an idle connection turns out to be closed, the request
+    /// is sent again on another one; so is a request that an HTTP/2 server reports as unprocessed.
     pub(crate) async fn send(
         &self,
         request: Request<Full<Bytes>>,
     ) -> Result<Response<ReadableBody<IncomingBody>>, TransportError> {
-        // the connections belong to the worker
+        // the connections belong to the worker thread
         on_worker().await;
         if request.uri().scheme() == Some(&Scheme::HTTPS) {
-            // boxed, so that the future of every call does not have to hold it
+            // boxed, so that the future of every call does not include it
             let sent = Box::pin(self.connections().secure.send(request)).await;
             let response = sent?;
             framing::check(&response)?;

@@ -1,5 +1,5 @@
-//! Cookies that a server's load balancer sets, so that a session stays at the machine that has it. They belong to one session at the
-//! server and end with it; nobody else gets them, and no log has them.
+//! Cookies that a server's load balancer sets, so that a session stays on one machine. They belong to one session at
+//! the server, end with it, go to no other one, and appear in no log.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use tokio::time::Instant;
 
 use super::target::secret;
 
-/// Maximum number of cookies of one session; further ones are not kept.
+/// Maximum number of cookies of one session; more are ignored.
 const MAX_COOKIES: usize = 20;
-/// Maximum size of a cookie with its name, in bytes.
+/// Maximum size of a cookie, name and value together, in bytes.
 const MAX_COOKIE: usize = 4096;
 
 /// The cookies of one session.
@@ -41,7 +41,7 @@ impl CookieJar {
         }
     }
 
-    /// The header for a request of `uri`; `None` if no cookie is for it.
+    /// The `Cookie` header for a request of `uri`; `None` if there is no matching cookie.
     pub(super) fn header(&self, uri: &Uri) -> Option<HeaderValue> {
         let mut kept = self.0.lock();
         if kept.is_empty() {
@@ -49,7 +49,7 @@ impl CookieJar {
         }
         kept.retain(|cookie| !cookie.is_over());
         let mut sent: Vec<&Cookie> = kept.iter().filter(|cookie| cookie.is_for(uri)).collect();
-        // the more exact path first (RFC 6265 5.4)
+        // longer paths first (RFC 6265 5.4)
         sent.sort_by_key(|cookie| std::cmp::Reverse(cookie.path.len()));
         let pairs: Vec<String> = sent.iter().map(|cookie| format!("{}={}", cookie.name, cookie.value)).collect();
         if pairs.is_empty() {
@@ -62,7 +62,8 @@ impl CookieJar {
 // === impl Cookie ===
 
 impl Cookie {
-    /// Reads the text of `Set-Cookie` in an answer with these headers (RFC 6265 5.2). `Domain` is ignored: it is sent to this host alone.
+    /// Reads the text of `Set-Cookie` in an answer with these headers (RFC 6265 5.2). `Domain` is ignored: the cookie
+    /// is sent only to this host.
     fn read(text: &str, headers: &HeaderMap, uri: &Uri) -> Option<Self> {
         let mut parts = text.split(';');
         let (name, value) = parts.next()?.split_once('=')?;
@@ -97,7 +98,7 @@ impl Cookie {
         self.ends.is_some_and(|ends| ends <= Instant::now())
     }
 
-    /// True if a request of `uri` has it.
+    /// True if a request of `uri` must include the cookie.
     fn is_for(&self, uri: &Uri) -> bool {
         let rest = uri.path().strip_prefix(self.path.as_str());
         let is_beneath = rest.is_some_and(|rest| rest.is_empty() || self.path.ends_with('/') || rest.starts_with('/'));
@@ -105,7 +106,8 @@ impl Cookie {
     }
 }
 
-/// The time until a date, from that of the answer on; none left if it has no date of its own and this one is of an earlier decade.
+/// Remaining time until `expires`, measured from the date of the response. Without such a date: zero if `expires` is
+/// before 2020, a common way to delete a cookie; otherwise `None`.
 fn lifetime(expires: &str, headers: &HeaderMap) -> Option<Duration> {
     let ends = httpdate::parse_http_date(expires).ok()?;
     let sent = headers.get(header::DATE).and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
@@ -116,7 +118,7 @@ fn lifetime(expires: &str, headers: &HeaderMap) -> Option<Duration> {
     }
 }
 
-/// The folder of a path (RFC 6265 5.1.4).
+/// The directory of the request's path (RFC 6265 5.1.4).
 fn default_path(uri: &Uri) -> String {
     match uri.path().rsplit_once('/') {
         Some((folder, _)) if !folder.is_empty() => folder.to_owned(),

@@ -1,5 +1,4 @@
-//! One Streamable HTTP endpoint: its requests, and their headers from the handshake. Knows nothing of the messages'
-//! content.
+//! One Streamable HTTP endpoint: its requests, with their headers after the handshake.
 
 use std::sync::{
     OnceLock,
@@ -24,20 +23,19 @@ use crate::{
     wire::headers::{JSON_AND_EVENTS, LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID},
 };
 
-/// Capacity for the headers of most requests.
+/// Capacity that fits the headers of most requests.
 const HEADERS: usize = 16;
 
-/// One endpoint, and its session if there is one.
 pub(super) struct HttpEndpoint {
     target: HttpTarget,
     pub(super) session: OnceLock<HeaderValue>,
     pub(super) revision: OnceLock<Revision>,
     pub(super) opening: Opening,
-    /// True if a server over HTTP+SSE may have refused `initialize`.
+    /// True if the server refused `initialize` as one over HTTP+SSE would.
     may_be_http_sse: AtomicBool,
-    /// The result of [`HttpEndpoint::headers_of_posts`], once the handshake is done.
+    /// Result of [`HttpEndpoint::headers_of_posts`], once the handshake is complete.
     of_posts: OnceLock<HeaderMap>,
-    /// Of the session.
+    /// Cookies of the session.
     cookies: CookieJar,
 }
 
@@ -51,7 +49,7 @@ impl HttpEndpoint {
         Self { target, session, revision, opening, may_be_http_sse, of_posts, cookies: CookieJar::default() }
     }
 
-    /// The headers of every request, with this `Accept`.
+    /// Headers of every request, with the given `Accept`.
     pub(super) fn headers(&self, accept: &'static str) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(HEADERS);
         headers.extend(self.target.headers().clone());
@@ -71,11 +69,11 @@ impl HttpEndpoint {
         headers
     }
 
-    /// Sends a request, with the token of a login if there is one.
+    /// Sends a request, with cookies and, if there is a login, its token.
     pub(super) async fn send(&self, verb: Verb, content: &RequestContent<'_>) -> Result<Response, TransportError> {
         let with_cookies = || {
             let (mut headers, body) = content();
-            // a configured one wins
+            // a configured `Cookie` header takes precedence
             if let Some(cookies) = self.cookies.header(self.target.uri())
                 && !headers.contains_key(header::COOKIE)
             {
@@ -90,7 +88,7 @@ impl HttpEndpoint {
         Ok(response)
     }
 
-    /// Posts one message, and returns the response if the server accepts it.
+    /// Posts one message; returns the response if the server accepted it.
     pub(super) async fn post(&self, message: &Message, mirror: Option<&Mirror>) -> Result<Response, Refused> {
         let content = || {
             let mut headers = match self.revision.get() {
@@ -116,12 +114,11 @@ impl HttpEndpoint {
         Err(refusal::read(response, self.server(), self.session.get().is_some()).await)
     }
 
-    /// The server, for logs.
     pub(super) const fn server(&self) -> &BackendId {
         self.target.server()
     }
 
-    /// True if `initialize` was refused with a status that a server over HTTP+SSE answers.
+    /// True if the server refused `initialize` with a status that one over HTTP+SSE would send.
     pub(super) fn may_be_http_sse(&self) -> bool {
         self.may_be_http_sse.load(Ordering::Acquire)
     }
@@ -131,7 +128,7 @@ impl HttpEndpoint {
         self.revision.get().is_some_and(|revision| !revision.has(Feature::Sessions))
     }
 
-    /// Opens a stream of events: the standalone stream, or the rest of a broken one.
+    /// Opens an event stream: the standalone stream, or the rest of a broken one, after the event id `after`.
     pub(super) async fn stream(&self, after: Option<&str>) -> Result<Response, Refused> {
         let content = || {
             let mut headers = self.headers("text/event-stream");
@@ -147,20 +144,20 @@ impl HttpEndpoint {
         Err(refusal::read(response, self.server(), self.session.get().is_some()).await)
     }
 
-    /// Stores the session id of a 2xx response to `initialize`; it must be visible ASCII (2025-03-26 and later,
+    /// Stores the session id of a 2xx response to `initialize`. It must be visible ASCII (2025-03-26 and later,
     /// transports).
     fn keep_session(&self, response: &Response) {
         let id = response.headers().get(SESSION_ID);
         if let Some(id) = id.filter(|id| !id.is_empty() && id.as_bytes().iter().all(u8::is_ascii_graphic)) {
             let _ = self.session.set(id.clone());
-            // a connection without a session may serve many people
+            // only with a session: a connection without one may serve several users
             self.cookies.keep(response.headers(), self.target.uri());
         }
     }
 }
 
 /// True for a status with which a server over HTTP+SSE may refuse `initialize` (2025-03-26 and later, transports,
-/// *Backwards Compatibility*): 4xx, unless it is about credentials or load.
+/// *Backwards Compatibility*): any 4xx, except those about credentials and load.
 fn is_of_http_sse(status: StatusCode) -> bool {
     let is_about_the_caller =
         matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);

@@ -8,7 +8,7 @@ use crate::{
     wire::headers,
 };
 
-/// Inserts the headers for `message`, and those for the parameters in `mirror`.
+/// Inserts the headers for `message`, and headers for the parameters in `mirror`.
 pub(super) fn insert(mirrored: &mut HeaderMap, message: &Message, mirror: Option<&Mirror>) {
     let Message::Request { method, params, .. } = message else { return };
     mirrored.insert(headers::METHOD, headers::mirrored(method.as_str()));

@@ -1,4 +1,4 @@
-//! Refusals: messages that the server did not accept, and the reason with its remedy. Knows nothing of the messages.
+//! Refusals: messages that the server did not accept, with the reason and what to do.
 
 use std::time::Duration;
 
@@ -12,23 +12,23 @@ use crate::{
     model::{BackendId, status::ASKS_FOR_LOGIN},
 };
 
-/// The code that servers on the TypeScript SDK return for an unknown session, in place of the specified 404 (2025-03-26
+/// The code that servers on the TypeScript SDK return for an unknown session, instead of the specified 404 (2025-03-26
 /// to 2025-11-25, transports, *Session Management*).
 const SESSION_ERROR: i64 = -32000;
-/// Maximum time that a server may ask to wait.
+/// Maximum delay accepted from `Retry-After`.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_hours(1);
-/// Maximum size of a refusal that is read, in bytes.
+/// Maximum size of a refusal's body, in bytes.
 const MAX_REFUSAL: usize = 64 * 1024;
 
 /// A message that the server did not accept.
 pub(crate) enum Refused {
-    /// With a JSON-RPC error.
+    /// The server answered with a JSON-RPC error.
     Message(Message),
-    /// Without one.
+    /// The server answered without one.
     Error(TransportError),
 }
 
-/// Reads the reason of an unsuccessful response; `in_session` is true if the request named a session.
+/// Reads an unsuccessful response; `in_session` is true if the request named a session.
 pub(crate) async fn read(response: Response, server: &BackendId, in_session: bool) -> Refused {
     let status = response.status();
     let location = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok()).map(str::to_owned);
@@ -45,7 +45,7 @@ pub(crate) async fn read(response: Response, server: &BackendId, in_session: boo
         }
         StatusCode::UNAUTHORIZED if asks_for_login => TransportError::Denied(ASKS_FOR_LOGIN.to_owned()),
         StatusCode::TOO_MANY_REQUESTS => unavailable(format!("the server is overloaded ({status})"), retry_after),
-        // some limit rates with 403
+        // some servers send 403 for rate limits
         status if status.is_client_error() && retry_after.is_some() && status != StatusCode::REQUEST_TIMEOUT => {
             unavailable(format!("the server limits the gateway ({status})"), retry_after)
         }
@@ -53,7 +53,7 @@ pub(crate) async fn read(response: Response, server: &BackendId, in_session: boo
             "the server turned the gateway away ({status}): give it valid credentials in a header"
         )),
         StatusCode::SERVICE_UNAVAILABLE => unavailable(server_failed(status), retry_after),
-        // the server, or a proxy in front of it, gave up on a request that it had taken
+        // the server, or a proxy in front of it, gave up on a request that it had accepted
         StatusCode::REQUEST_TIMEOUT => TransportError::Failed(format!("the server gave up on the request ({status})")),
         status if status.is_server_error() => TransportError::Failed(server_failed(status)),
         status if status.is_redirection() => TransportError::Refused(format!(
@@ -79,7 +79,7 @@ fn unavailable(reason: String, retry_after: Option<Duration>) -> TransportError 
     TransportError::Unavailable { reason, retry_after }
 }
 
-/// The time in `Retry-After` (RFC 9110 10.2.3), an hour at most. A date counts from the response's own.
+/// The delay in `Retry-After` (RFC 9110 10.2.3), at most an hour. A date is measured from the response's own `Date`.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let told = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     let wait = if let Ok(seconds) = told.parse() {
@@ -95,13 +95,13 @@ fn server_failed(status: StatusCode) -> String {
     format!("the server failed ({status}): see its own log")
 }
 
-/// True if the response names where to log in (RFC 9728 5.1).
+/// True if the response points to an authorization server (RFC 9728 5.1).
 fn names_authorization_server(response: &Response) -> bool {
     let challenges = response.headers().get_all(header::WWW_AUTHENTICATE);
     challenges.iter().any(|challenge| challenge.to_str().is_ok_and(|text| text.contains("resource_metadata")))
 }
 
-/// True if a 400 means an unknown session: widespread servers return it instead of 404, before they read the message.
+/// True if a 400 means an unknown session: common servers return it instead of 404, before they read the message.
 fn blames_the_session(text: &Bytes, server: &BackendId) -> bool {
     messages(text, server).into_iter().flatten().any(|message| match message {
         Message::Response { outcome: Err(error), .. } => {
@@ -115,10 +115,10 @@ fn blames_the_session(text: &Bytes, server: &BackendId) -> bool {
 // === impl Refused ===
 
 impl Refused {
-    /// The item of the request's stream.
+    /// The refusal as the last item of the request's exchange.
     pub(super) fn into_item(self) -> Result<Message, TransportError> {
         match self {
-            // the exchange identifies the request; servers write any id here
+            // the exchange identifies the request; servers put any id here
             Self::Message(Message::Response { outcome: Err(error), .. }) => {
                 Ok(Message::Response { id: None, outcome: Err(error) })
             }

@@ -1,4 +1,4 @@
-//! Responses of a server, and their bodies. Knows nothing of the requests.
+//! Responses of a server, and reading of their bodies.
 
 use bytes::Bytes;
 use http::{HeaderValue, header};
@@ -17,7 +17,7 @@ use crate::{
 /// A response with an unread body.
 pub(crate) type Response = http::Response<ReadableBody<IncomingBody>>;
 
-/// Reads a body of at most `most` bytes, which is charged to this account.
+/// Reads a body of at most `most` bytes, charged to `account`.
 pub(crate) async fn read(
     response: Response,
     most: usize,
@@ -31,12 +31,12 @@ pub(crate) async fn read(
     })
 }
 
-/// Reads a body of at most `most` bytes, which are few, for free.
+/// Reads a body of at most `most` bytes, without charging it: only for small limits.
 pub(crate) async fn read_small(response: Response, most: usize) -> Option<Bytes> {
     body::read_small(response.into_body(), most).await.ok()
 }
 
-/// True if the body is a stream of events.
+/// True if the body is an event stream.
 pub(crate) fn is_events(response: &Response) -> bool {
     has_type(response, "text/event-stream")
 }

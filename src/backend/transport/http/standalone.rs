@@ -1,5 +1,4 @@
-//! Opening of a session's standalone stream (GET): the time that calls wait for it, and slow servers. Knows nothing of
-//! the stream's messages.
+//! Opening of a session's standalone stream (GET): how long calls wait for it, and slow servers.
 
 use std::{
     sync::{
@@ -13,11 +12,11 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-/// Maximum wait of a call for the stream, from its request on.
+/// Maximum wait of a call for the stream, measured from the request for it.
 const OPENING_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// True if the server opens its standalone streams late; shared by all sessions of one backend. The latest stream
-/// counts.
+/// True if the server opens its standalone streams late. Shared by all sessions of one backend; the latest stream
+/// decides.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LateStreams(Arc<AtomicBool>);
 
@@ -25,35 +24,35 @@ pub(crate) struct LateStreams(Arc<AtomicBool>);
 #[derive(Debug)]
 pub(super) struct Opening {
     late: LateStreams,
-    /// The time from which the stream could be requested.
+    /// The first time that the stream could be requested; unset before the handshake is complete.
     asked: OnceLock<Instant>,
-    /// Cancelled at the same time.
+    /// Cancelled at that time.
     may_ask: CancellationToken,
-    /// Cancelled once the server has opened or refused the stream.
+    /// Cancelled once the server has accepted or refused the stream.
     answered: CancellationToken,
 }
 
 // === impl Opening ===
 
 impl Opening {
-    /// Creates the state from before the handshake.
+    /// State before the handshake.
     pub(super) fn new(late: &LateStreams) -> Self {
         let (may_ask, answered) = (CancellationToken::new(), CancellationToken::new());
         Self { late: late.clone(), asked: OnceLock::new(), may_ask, answered }
     }
 
-    /// Starts the request of the stream, after the handshake.
+    /// Allows the request for the stream, after the handshake.
     pub(super) fn begin(&self) {
         let _ = self.asked.set(Instant::now());
         self.may_ask.cancel();
     }
 
-    /// Waits for [`Opening::begin`].
+    /// Waits until the stream may be requested, from [`Opening::begin`] on.
     pub(super) async fn may_ask(&self) {
         self.may_ask.cancelled().await;
     }
 
-    /// Records that the server has opened or refused the stream.
+    /// Records that the server has accepted or refused the stream.
     pub(super) fn answered(&self) {
         if self.answered.is_cancelled() {
             return;
@@ -63,7 +62,7 @@ impl Opening {
         self.answered.cancel();
     }
 
-    /// The wait of a call for the stream; `None` if the server has answered, or is known to be late.
+    /// The wait of a call for the stream; `None` if the server has answered, or usually is late.
     pub(super) fn wait(&self) -> Option<BoxFuture<'static, ()>> {
         let until = *self.asked.get()? + OPENING_TIMEOUT;
         if self.answered.is_cancelled() || self.late.0.load(Ordering::Acquire) {

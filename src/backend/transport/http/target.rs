@@ -1,4 +1,4 @@
-//! Target of the requests to one server: its URI, their common headers, its credentials. Knows nothing of messages.
+//! Target of requests to one server: its URI, common headers and credentials.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -15,17 +15,17 @@ use crate::{
     support::Secret,
 };
 
-/// The headers and the body of a request, made anew for each time that it is sent: more than once only after a redirect, or with
-/// another token.
+/// Makes the headers and the body of a request. Called each time the request is sent: more than once only after a
+/// redirect, or with another token.
 pub(crate) type RequestContent<'a> = dyn Fn() -> (HeaderMap, Bytes) + Send + Sync + 'a;
 
-/// Maximum number of redirects that are followed for one request.
+/// Maximum number of redirects for one request.
 const MAX_HOPS: usize = 5;
 
-/// Target of requests. Cheap to clone, but for its headers.
+/// Target of requests. Cheap to clone, except for its headers.
 #[derive(Clone)]
 pub(crate) struct HttpTarget {
-    /// The server, for logs.
+    /// The backend, for logs.
     server: BackendId,
     client: Client,
     uri: Uri,
@@ -37,12 +37,12 @@ pub(crate) struct HttpTarget {
 // === impl HttpTarget ===
 
 impl HttpTarget {
-    /// The target of a configured server. User and password of its URL become a header, as do the credentials for a
-    /// proxy; configured headers take precedence, and are marked as secrets.
+    /// The target of a configured server. User and password of its URL become a header, and so do credentials for a
+    /// proxy. Configured headers take precedence. All of these are marked as secrets.
     ///
     /// # Errors
     ///
-    /// An error if the URL or a header cannot be sent.
+    /// If the URL or a header cannot be sent.
     pub(crate) fn new(server: &BackendId, client: &Client, spec: &HttpSpec) -> Result<Self, StartError> {
         let wrong = || StartError::Refused("its URL cannot be requested: correct it".to_owned());
         let mut url = spec.url.clone();
@@ -57,7 +57,7 @@ impl HttpTarget {
         }
         headers.insert(header::ACCEPT_ENCODING, ACCEPTED);
         let uri = Uri::try_from(url.as_str()).map_err(|_| wrong())?;
-        // for HTTP/1.1; HTTP/2, which only TLS negotiates, has its own field
+        // for HTTP/1.1; HTTP/2, which needs TLS, has its own field
         if let Some(authority) = uri.authority().filter(|_| uri.scheme() == Some(&Scheme::HTTP)) {
             headers.insert(header::HOST, HeaderValue::from_str(authority.as_str()).map_err(|_| wrong())?);
         }
@@ -70,27 +70,25 @@ impl HttpTarget {
         Ok(Self { server, client, uri, headers, bearer, identity })
     }
 
-    /// The server, for logs.
     pub(crate) const fn server(&self) -> &BackendId {
         &self.server
     }
 
-    /// The URI.
     pub(crate) const fn uri(&self) -> &Uri {
         &self.uri
     }
 
-    /// Another URI of the same origin, with the same headers.
+    /// The same headers and credentials for another URI of the same origin.
     pub(crate) fn at(&self, uri: Uri) -> Self {
         Self { uri, ..self.clone() }
     }
 
-    /// The common headers.
+    /// Headers of every request.
     pub(crate) const fn headers(&self) -> &HeaderMap {
         &self.headers
     }
 
-    /// Sends a request with these headers alone, and with the token of a login if there is one.
+    /// Sends a request with only the headers of `content`, and the token of a login if there is one.
     pub(crate) async fn send(&self, verb: Verb, content: &RequestContent<'_>) -> Result<Response, TransportError> {
         match &self.bearer {
             None => self.request(verb, content).await,
@@ -98,7 +96,8 @@ impl HttpTarget {
         }
     }
 
-    /// Sends a request with these headers alone. A redirect that keeps the method is followed on this origin.
+    /// Sends a request with only the headers of `content`. Follows redirects that keep the method, within the same
+    /// origin.
     pub(super) async fn request(&self, verb: Verb, content: &RequestContent<'_>) -> Result<Response, TransportError> {
         let response = self.request_at(self.uri.clone(), verb.clone(), content).await?;
         if !keeps_method(response.status()) {
@@ -120,7 +119,7 @@ impl HttpTarget {
         self.client.send(request).await
     }
 
-    /// Follows 307 and 308 on this origin, a few times; the last answer otherwise.
+    /// Follows 307 and 308 within the same origin, at most [`MAX_HOPS`] times. Returns the last response.
     async fn follow(
         &self,
         mut response: Response,
@@ -140,12 +139,12 @@ impl HttpTarget {
     }
 }
 
-/// True for a redirect after which the method stays (RFC 9110 15.4).
+/// True for a redirect after which the method stays the same (RFC 9110 15.4).
 const fn keeps_method(status: StatusCode) -> bool {
     matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT)
 }
 
-/// The address of a redirect, if it has scheme, host and port of `from`, and no user information.
+/// Target of a redirect, if it has the scheme, host and port of `from`, and no user information.
 fn on_same_origin(from: &Uri, location: &str) -> Option<Uri> {
     let from = Url::parse(&from.to_string()).ok()?;
     let mut to = from.join(location).ok()?;
@@ -157,7 +156,7 @@ fn on_same_origin(from: &Uri, location: &str) -> Option<Uri> {
     Uri::try_from(to.as_str()).ok()
 }
 
-/// The configured headers, marked as secrets.
+/// Configured headers, marked as secrets.
 pub(crate) fn configured_headers(spec: &HttpSpec) -> Result<HeaderMap, StartError> {
     let header = |(name, value): (&String, &Secret)| {
         let wrong = || StartError::Refused(format!("the configured header `{name}` is no HTTP header: correct it"));
@@ -167,18 +166,18 @@ pub(crate) fn configured_headers(spec: &HttpSpec) -> Result<HeaderMap, StartErro
     spec.headers.iter().map(header).collect()
 }
 
-/// The header that says who calls.
+/// The header with the caller's identity.
 ///
 /// # Errors
 ///
-/// The reason, if it cannot be signed.
+/// If the identity cannot be signed.
 pub(crate) fn identity_header(identity: &IdentityToken) -> Result<(HeaderName, HeaderValue), String> {
     let name = HeaderName::from_bytes(identity.header().as_bytes()).ok();
     let value = identity.value().and_then(|value| HeaderValue::from_str(value.expose()).ok());
     name.zip(value.map(secret)).ok_or_else(|| "the gateway could not sign who calls; its log says why".to_owned())
 }
 
-/// Marks a value as a secret.
+/// Marks a value as a secret, so that debug output does not show it.
 pub(super) fn secret(mut value: HeaderValue) -> HeaderValue {
     value.set_sensitive(true);
     value

@@ -1,4 +1,4 @@
-//! Standalone stream: GET on the endpoint, if the server offers it.
+//! Standalone stream: a GET on the endpoint, if the server offers it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,19 +13,19 @@ use crate::{
     wire::events::events,
 };
 
-/// Minimum delay after a stream that brought a message; the server asks for more by `retry`.
+/// Minimum delay before reopening a stream that brought a message. The server can ask for more with `retry`.
 const SHORTEST_RETRY: Duration = Duration::from_millis(10);
-/// Minimum delay after any other attempt; each doubles it, until a stream was useful.
+/// Minimum delay after any other attempt. It doubles with each, until a stream was useful.
 const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 /// Maximum delay between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
-/// A stream that lasted this long was useful, even without a message.
+/// A stream that lasted this long counts as useful, even without a message.
 const LONG_LIFE: Duration = Duration::from_secs(5);
-/// Maximum number of attempts in a row that cannot connect before the session fails.
+/// Maximum number of failures to connect in a row before the session counts as lost.
 const MAX_UNREACHABLE: u32 = 3;
 
-/// The messages of the stream, which is reopened whenever it ends. A server without it is asked once.
+/// Messages of the stream, which is reopened whenever it ends. A server that does not offer it is asked once.
 pub(super) fn incoming(endpoint: Arc<HttpEndpoint>, account: Account) -> Incoming {
     let arrivals = async_stream::stream! {
         endpoint.opening.may_ask().await;
@@ -36,7 +36,7 @@ pub(super) fn incoming(endpoint: Arc<HttpEndpoint>, account: Account) -> Incomin
         loop {
             let mut asked_to_wait = None;
             let asked = endpoint.stream(cursor.last.as_deref()).await;
-            // a refusal is an answer too: calls need not wait for another attempt
+            // a refusal also counts as an answer: calls need not wait for another attempt
             endpoint.opening.answered();
             match asked {
                 Ok(response) if is_events(&response) => {
@@ -60,7 +60,7 @@ pub(super) fn incoming(endpoint: Arc<HttpEndpoint>, account: Account) -> Incomin
                         continue;
                     }
                 }
-                // before the first stream, 404 may mean that the server has no GET; the next call decides
+                // before the first stream, 404 may mean that the server has no GET; the next call will show
                 Err(Refused::Error(TransportError::Gone(reason))) if offered => {
                     yield ServerInput::Lost(reason);
                     return;
@@ -72,8 +72,8 @@ pub(super) fn incoming(endpoint: Arc<HttpEndpoint>, account: Account) -> Incomin
                 Err(Refused::Error(TransportError::Unreachable(_))) => unreachable += 1,
                 Err(Refused::Error(TransportError::Unavailable { retry_after, .. })) => asked_to_wait = retry_after,
                 Err(Refused::Error(TransportError::Failed(_) | TransportError::Lost(_))) => {}
-                // 405 means that there is none (2025-03-26 and later, transports), and no other refusal changes by
-                // itself
+                // 405 means that there is no stream (2025-03-26 and later, transports), and other refusals do not
+                // change either
                 Ok(_) | Err(Refused::Message(_) | Refused::Error(TransportError::Refused(_) | TransportError::Denied(_) | TransportError::LoginRequired(_) | TransportError::Gone(_))) => {
                     tracing::debug!("the server offers no stream for unsolicited messages");
                     future::pending::<()>().await;

@@ -1,5 +1,5 @@
-//! The cgroup of one program, which limits its memory, processes and processor time: a part of the gateway's own, where that may be
-//! divided (cgroup v2, delegated). Knows nothing of programs.
+//! The cgroup of one program, which limits its memory, processes and processor time. It is made within the gateway's
+//! own cgroup, if that is delegated (cgroup v2).
 
 use std::{
     fs, io,
@@ -14,14 +14,14 @@ use parking_lot::Mutex;
 
 use crate::model::{BackendId, BackendSpec};
 
-/// The part in which the gateway itself is: a cgroup with parts has no processes of its own.
+/// The subgroup that the gateway moves itself into: a cgroup with subgroups may have no processes of its own.
 const OWN: &str = "gateway";
-/// The controllers that are needed.
+/// Controllers that the limits need.
 const CONTROLLERS: [&str; 3] = ["cpu", "memory", "pids"];
-/// The period of processor time in microseconds.
+/// Period for processor time, in microseconds.
 const PERIOD: usize = 100_000;
 
-/// The cgroup that the gateway divides. Cheap to clone.
+/// The gateway's cgroup, in which programs get subgroups. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct ProgramGroups {
     folder: PathBuf,
@@ -29,10 +29,10 @@ pub(super) struct ProgramGroups {
     emptying: EmptyingGroups,
 }
 
-/// Folders of ended programs whose processes have not all gone yet: the kernel removes no cgroup before that.
+/// Folders of ended programs that still have processes: the kernel removes a cgroup only when it is empty.
 type EmptyingGroups = Arc<Mutex<Vec<PathBuf>>>;
 
-/// The cgroup of one program. Dropping it ends whatever is left in it.
+/// The cgroup of one program. Dropping it kills all processes in it.
 #[derive(Debug)]
 pub(super) struct ProgramGroup {
     folder: PathBuf,
@@ -42,11 +42,11 @@ pub(super) struct ProgramGroup {
 // === impl ProgramGroups ===
 
 impl ProgramGroups {
-    /// Divides the cgroup of this process; `root` is `/`.
+    /// Prepares the cgroup of this process for subgroups; `root` is `/`.
     ///
     /// # Errors
     ///
-    /// The reason for which there is none that may be divided, and what to do.
+    /// Why it cannot have subgroups, and what to do.
     pub(super) fn open(root: &Path) -> Result<Self, String> {
         let folder = own_group(root)?;
         let controllers = fs::read_to_string(folder.join("cgroup.controllers")).unwrap_or_default();
@@ -71,7 +71,7 @@ impl ProgramGroups {
         Ok(Self { folder, made: Arc::default(), emptying: Arc::default() })
     }
 
-    /// A cgroup with the limits of this server.
+    /// Creates a cgroup with the limits of this server.
     pub(super) fn group(&self, spec: &BackendSpec) -> io::Result<ProgramGroup> {
         self.emptying.lock().retain(|ended| fs::remove_dir(ended).is_err() && ended.exists());
         let folder = self.folder.join(self.name(&spec.id));
@@ -79,7 +79,7 @@ impl ProgramGroups {
         let group = ProgramGroup { folder, emptying: Arc::clone(&self.emptying) };
         if let Some(bytes) = spec.memory {
             group.set("memory.max", &bytes.to_string())?;
-            // one process of a program without the others is of no use; older kernels have no such thing
+            // a program without one of its processes is of no use, so kill all together; older kernels lack this file
             let _ = group.set("memory.oom.group", "1");
             let _ = group.set("memory.swap.max", "0");
         }
@@ -98,7 +98,7 @@ impl ProgramGroups {
     }
 }
 
-/// The folder of the cgroup of this process. If the process is in the gateway's part already, that of the whole.
+/// Folder of this process's cgroup; its parent, if the process is already in the gateway's subgroup.
 fn own_group(root: &Path) -> Result<PathBuf, String> {
     let read = |name: &str| fs::read_to_string(root.join(name)).unwrap_or_default();
     let groups = read("proc/self/cgroup");
@@ -138,7 +138,6 @@ fn divide(folder: &Path) -> io::Result<()> {
 // === impl ProgramGroup ===
 
 impl ProgramGroup {
-    /// Its folder.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -150,7 +149,7 @@ impl ProgramGroup {
 
 impl Drop for ProgramGroup {
     fn drop(&mut self) {
-        // also those that have left the process group
+        // kills also those that have left the process group
         let _ = self.set("cgroup.kill", "1");
         if fs::remove_dir(&self.folder).is_err() {
             self.emptying.lock().push(std::mem::take(&mut self.folder));
@@ -163,7 +162,7 @@ mod tests {
     use super::*;
     use crate::model::TransportSpec;
 
-    /// A system with this cgroup file system at `/sys/fs/cgroup`, and this process in `/unit`.
+    /// A system with a cgroup file system at `/sys/fs/cgroup`, and this process in `/unit`.
     fn system(controllers: &str) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         let group = root.path().join("sys/fs/cgroup/unit");
@@ -209,7 +208,7 @@ mod tests {
         let groups = ProgramGroups::open(system.path()).unwrap();
         let ended = groups.group(&limited()).unwrap();
         let folder = ended.folder().to_owned();
-        // the files in it stand for a process that has not gone yet
+        // the files in it stand for a process that has not ended yet
         drop(ended);
         assert!(folder.exists());
         for file in fs::read_dir(&folder).unwrap() {

@@ -18,7 +18,7 @@ use crate::{
     support::{ProcessIdentity, Secret, kernel_identity},
 };
 
-/// The programs that run containers; the first that is there is used.
+/// Container engines; the first one found is used.
 const ENGINES: [&str; 2] = ["podman", "docker"];
 
 /// The label of containers, with the kernel of the process that asked for them.
@@ -29,11 +29,10 @@ const SWEEP_TIMEOUT: Duration = Duration::from_secs(30);
 /// Number of the next container of this process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// A program that runs containers.
+/// Path of a container engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ContainerEngine(String);
 
-/// The container of one program.
 #[derive(Debug)]
 pub(super) struct ProgramContainer {
     engine: ContainerEngine,
@@ -44,11 +43,11 @@ pub(super) struct ProgramContainer {
 // === impl ContainerEngine ===
 
 impl ContainerEngine {
-    /// The engine in the `PATH` of this environment.
+    /// Finds an engine in the `PATH` of this environment.
     ///
     /// # Errors
     ///
-    /// There is none.
+    /// If there is none.
     pub(super) fn find(environment: &BTreeMap<String, Secret>) -> Result<Self, String> {
         let path = environment.get("PATH").map_or("/bin:/usr/bin", |path| path.expose());
         let place =
@@ -64,8 +63,8 @@ impl ContainerEngine {
 // === impl ProgramContainer ===
 
 impl ProgramContainer {
-    /// A container for a program of this server, and the command that runs `program` in `image`. Values of variables are no
-    /// arguments of it: those can be read by everybody.
+    /// Prepares a container for a program of this server; returns it with the command that runs `program` in `image`.
+    /// Values of variables are not among the arguments, because every user of the machine can read those.
     pub(super) fn new(
         spec: &BackendSpec,
         (program, image): (&StdioSpec, &str),
@@ -98,7 +97,7 @@ impl ProgramContainer {
         Ok((Self { engine, name, environment: environment.clone() }, command))
     }
 
-    /// The command that ends and removes it.
+    /// The command that ends and removes the container.
     pub(super) fn removal(&self) -> Command {
         self.command(&["rm", "--force", &self.name])
     }

@@ -1,5 +1,5 @@
-//! The containment of one program: which protections hold on this machine, by what, and what the launcher gives up for that. Decides;
-//! knows nothing of how it is done.
+//! Containment of one program: which protections this machine can give it, how, and what the launcher must give up for
+//! that. This file only decides; the launcher acts.
 
 use std::{
     collections::BTreeMap,
@@ -19,39 +19,39 @@ use crate::{
     },
 };
 
-/// The first version of Landlock in which a program may move files between folders.
+/// First version of Landlock with which a contained program can move files between folders.
 const MOVES: u8 = 2;
-/// The first one that keeps files from being emptied.
+/// First version of Landlock that prevents truncating files.
 const TRUNCATES: u8 = 3;
-/// The first one with scopes.
+/// First version of Landlock with scopes for signals and abstract sockets.
 const SCOPES: u8 = 6;
-/// The capabilities to become another user, as bits of `CapEff`.
+/// Bits of `CapEff` for the capabilities to become another user.
 const CHANGES_USERS: u64 = 1 << 6 | 1 << 7;
 
-/// The price of a domain that handles rights of files.
+/// Disadvantage of a domain that restricts file access.
 const NO_MOUNTS: &str = "no program in it can mount, so bubblewrap, flatpak and rootless containers fail in it";
 
-/// Means of this machine.
+/// Mechanisms that this machine offers.
 #[derive(Debug)]
 pub(crate) struct ContainmentMeans {
-    /// `None` without a launcher.
+    /// Result of trying the launcher; `None` without one.
     trial: Option<LaunchTrial>,
     changes_users: bool,
     groups: OnceLock<Result<ProgramGroups, String>>,
 }
 
-/// The containment of one program.
+/// Containment of one program.
 #[derive(Debug)]
 pub(crate) struct Containment {
-    /// The part of the launcher.
+    /// The steps of the launcher before it becomes the program.
     pub(super) plan: LaunchPlan,
-    /// The user that it becomes.
+    /// The user to run the program as; `None` for the gateway's own.
     pub(super) user: Option<User>,
-    /// For people.
+    /// The protections that hold, for the status.
     pub(super) status: ContainmentStatus,
 }
 
-/// A program, and what is known of it.
+/// A program with its configuration, and the means of this machine.
 struct ProgramAndMeans<'a> {
     spec: &'a BackendSpec,
     program: &'a StdioSpec,
@@ -59,19 +59,19 @@ struct ProgramAndMeans<'a> {
     means: &'a ContainmentMeans,
 }
 
-/// A way to hide the data.
+/// The way a program is kept from the gateway's data.
 struct DataHiding {
     state: ProtectionState,
-    /// Places for a namespace.
+    /// Places to cover in a mount namespace.
     mounted_over: Option<HiddenPlaces>,
-    /// Places for a domain around them.
+    /// Places to exclude from a Landlock domain.
     around: Option<HiddenPlaces>,
 }
 
 // === impl ContainmentMeans ===
 
 impl ContainmentMeans {
-    /// Tries what there is.
+    /// Finds out what this machine offers.
     pub(super) fn find(launcher: Option<&Path>) -> Self {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -80,7 +80,7 @@ impl ContainmentMeans {
         Self { trial: launcher.map(launcher::try_out), changes_users, groups: OnceLock::new() }
     }
 
-    /// The cgroups of programs, or the reason for which there are none.
+    /// The cgroups for programs, or why there are none.
     pub(super) fn groups(&self) -> &Result<ProgramGroups, String> {
         self.groups.get_or_init(|| ProgramGroups::open(Path::new("/")))
     }
@@ -89,7 +89,7 @@ impl ContainmentMeans {
         self.trial.as_ref().map_or(0, |trial| trial.landlock)
     }
 
-    /// The reason for which there is no namespace; `None` if there is.
+    /// Why there are no namespaces; `None` if there are.
     fn no_namespace(&self) -> Option<&str> {
         match &self.trial {
             Some(trial) => trial.no_namespace.as_deref(),
@@ -105,7 +105,7 @@ impl Containment {
     ///
     /// # Errors
     ///
-    /// The reason for which it must not be started, and what to do.
+    /// Why the program must not be started, and what to do.
     pub(crate) fn decide(
         spec: &BackendSpec,
         program: &StdioSpec,
@@ -175,7 +175,7 @@ impl ProgramAndMeans<'_> {
         Ok(Containment { plan, user, status: ContainmentStatus { level, protections } })
     }
 
-    /// The user that the program becomes.
+    /// The user to run the program as, if it is configured.
     fn user(&self) -> Result<Option<User>, String> {
         let Some(name) = &self.spec.run_as else { return Ok(None) };
         let user = User::from_name(name).ok().flatten();
@@ -193,13 +193,13 @@ impl ProgramAndMeans<'_> {
         Ok(Some(user))
     }
 
-    /// True if the program is of another user than the gateway.
+    /// True if the program runs as another user than the gateway.
     fn is_of_other_user(&self) -> bool {
         let user = self.spec.run_as.as_ref().and_then(|name| User::from_name(name).ok().flatten());
         user.is_some_and(|user| user.uid != geteuid())
     }
 
-    /// The state of a protection for which nothing is given up.
+    /// State of a protection if the program is not contained: it holds only with another user.
     fn by_user(&self, protection: Protection, why: &str) -> ProtectionState {
         match protection {
             Protection::Processes | Protection::DataFolder if self.is_of_other_user() => {
@@ -209,7 +209,7 @@ impl ProgramAndMeans<'_> {
         }
     }
 
-    /// The reason for which nothing can be given up.
+    /// Why the program cannot be contained; `None` if it can.
     fn needs_privileges(&self) -> Option<String> {
         if self.means.trial.is_none() {
             return Some("only on Linux can a program give this up: `run_as` works here too".to_owned());
@@ -270,7 +270,7 @@ impl ProgramAndMeans<'_> {
             return (held, Some(LandlockDomain::Scopes));
         }
         if self.means.no_namespace().is_none() {
-            // a process in a namespace of users looks into none outside
+            // a process in its own user namespace cannot look into processes outside
             return (protection.held(Mechanism::Namespace).priced(signals), None);
         }
         if version >= MOVES {
@@ -279,10 +279,10 @@ impl ProgramAndMeans<'_> {
         (self.by_user(protection, "this kernel has no Landlock, or too old a one: it needs Linux 5.19"), None)
     }
 
-    /// The places that this program does not see.
+    /// Places that this program must not see.
     fn places(&self) -> HiddenPlaces {
         let mut places = self.spec.programs.hidden.clone();
-        // a file that its own section names is meant for it
+        // a file named in the program's own section is meant for it
         places.files.retain(|file| !self.names(file));
         if let Some(folder) = places.folder.as_ref().filter(|_| self.is_connect()) {
             places.handed = ["logins", "local"].map(|name| folder.join(name)).to_vec();
@@ -303,7 +303,7 @@ impl ProgramAndMeans<'_> {
         self.program.args.iter().map(String::as_str).chain(variables).any(|value| value.contains(&*text))
     }
 
-    /// The part of the program that is in this folder; `None` if nothing is.
+    /// Which part of the program is inside this folder, as words for an error; `None` if nothing is.
     fn lives_in(&self, folder: &Path) -> Option<&'static str> {
         let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let folder = real(folder);
@@ -318,7 +318,7 @@ impl ProgramAndMeans<'_> {
         }
         let words = [&self.program.command].into_iter().chain(&self.program.args);
         let mut paths = words.map(Path::new).filter(|word| word.is_absolute());
-        // `lockkeeper connect` is given its part of it
+        // `lockkeeper connect` gets access to its part of the folder
         if !self.is_connect() && paths.any(is_within) {
             return Some("its command or an argument");
         }
@@ -326,7 +326,7 @@ impl ProgramAndMeans<'_> {
     }
 }
 
-/// A folder above one of the places in which this user may create files.
+/// The first folder in which this user can create files, among those above the places.
 fn writable_above(places: &HiddenPlaces) -> Option<PathBuf> {
     let hidden = places.folder.iter().chain(&places.files).filter_map(|path| fs::canonicalize(path).ok());
     let mut above = hidden.flat_map(|path| path.ancestors().skip(1).map(Path::to_owned).collect::<Vec<_>>());

@@ -1,6 +1,6 @@
-//! The environment of a child process: variables of the gateway's on an allow list, and those that are configured for the
-//! child. The gateway's own secrets never reach it (design rule 14); nor do settings of proxies and package indexes, which
-//! hold credentials in many a company, unless they are configured.
+//! The environment of a child process: variables of the gateway's that are on an allow list, and variables configured
+//! for the child. The gateway's own secrets never reach it (design rule 14). Settings for proxies and package indexes,
+//! which often contain credentials, reach it only if configured.
 
 use std::collections::BTreeMap;
 
@@ -45,11 +45,11 @@ const NAMES: &[&str] = &[
     "PATHEXT",
 ];
 
-/// Families of such variables.
+/// Prefixes of further such variables.
 const PREFIXES: &[&str] = &["LC_", "XDG_"];
 
-/// Variables without which a program that fetches its packages, or talks to another one of this machine, may not start, and that are
-/// not passed on by themselves.
+/// Variables without which some programs do not start, for example to fetch packages or to reach a service on this
+/// machine. They are not passed on by default.
 const NEEDED: &[&str] = &[
     "HTTPS_PROXY",
     "https_proxy",
@@ -69,8 +69,8 @@ const NEEDED: &[&str] = &[
     "SSH_AUTH_SOCK",
 ];
 
-/// Advice for a child that did not start: the network settings of the gateway's environment that it did not get. `None`
-/// if there are none.
+/// Advice about a child that did not start: the gateway's environment has settings that were not passed on. `None` if
+/// there are none.
 pub(crate) fn advice(gateway: &BTreeMap<String, String>, configured: &BTreeMap<String, Secret>) -> Option<String> {
     let lacks = |name: &&&str| gateway.contains_key(**name) && !configured.contains_key(**name);
     let lacking: Vec<&str> = NEEDED.iter().filter(lacks).copied().collect();
@@ -83,7 +83,7 @@ pub(crate) fn advice(gateway: &BTreeMap<String, String>, configured: &BTreeMap<S
     ))
 }
 
-/// The environment of a child: what is let through of `gateway`, then what was configured.
+/// The environment of a child: allowed variables of `gateway`, then the configured ones.
 pub(crate) fn of_child(
     gateway: &BTreeMap<String, String>,
     configured: &BTreeMap<String, Secret>,
@@ -92,9 +92,9 @@ pub(crate) fn of_child(
     let inherited = gateway.iter().filter(|(name, _)| passes(name));
     let mut environment: BTreeMap<String, Secret> =
         inherited.map(|(name, value)| (name.clone(), Secret::new(value.as_str()))).collect();
-    // else bash takes the socket on its standard input for a login over the network, and reads `.bashrc`
+    // without this, bash takes the socket on its standard input for a network login and reads `.bashrc`
     environment.insert("SHLVL".to_owned(), Secret::new("1"));
-    // so that a gateway that starts itself ends
+    // so that a gateway that starts itself does not do so forever
     let above = nesting(gateway.get(NESTING).map(String::as_str));
     environment.insert(NESTING.to_owned(), Secret::new(above.saturating_add(1).to_string()));
     environment.extend(configured.iter().map(|(name, value)| (name.clone(), value.clone())));

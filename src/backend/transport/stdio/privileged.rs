@@ -1,10 +1,10 @@
-//! Commands that get rights from the file system when they start: they are of no use to a program that can get none.
+//! Commands that gain rights from the file system when they start. They do not work in a program that may gain none.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use crate::model::StdioSpec;
 
-/// Such commands, also where a part of them does the work.
+/// Such commands, including those whose helper program gains the rights.
 const COMMANDS: [&str; 21] = [
     "sudo",
     "sudo-rs",
@@ -28,14 +28,14 @@ const COMMANDS: [&str; 21] = [
     "apptainer",
     "singularity",
 ];
-/// Commands that become the one that their arguments name.
+/// Commands that run another command from their arguments.
 const WRAPPERS: [&str; 9] = ["env", "nice", "nohup", "setsid", "stdbuf", "timeout", "ionice", "xvfb-run", "exec"];
-/// Shells, which take a line after `-c`.
+/// Shells, which take a command line after `-c`.
 const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "ash"];
-/// The bits of a file that give rights: those of its user, and of its group.
+/// Mode bits that give a program the rights of the file's owner or group.
 const GIVES_RIGHTS: u32 = 0o6000;
 
-/// The command within `program` that needs more rights than a program has that cannot get any; `None` if there is none that is known.
+/// The command in `program` that must gain rights; `None` if none is known.
 pub(super) fn command(program: &StdioSpec, path: &str) -> Option<String> {
     let words: Vec<&str> = [&program.command].into_iter().chain(&program.args).map(String::as_str).collect();
     found_in(&words, path)
@@ -52,7 +52,7 @@ fn found_in(words: &[&str], path: &str) -> Option<String> {
         return found_in(&line.split_whitespace().collect::<Vec<_>>(), path);
     }
     if WRAPPERS.contains(&name) {
-        // an option may have a value of its own, so every word is looked at
+        // an option may have a value, so check every word
         let words = rest.iter().filter(|word| !word.starts_with('-') && !word.contains('='));
         return words
             .filter_map(|word| Path::new(word).file_name()?.to_str())

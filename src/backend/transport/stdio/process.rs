@@ -1,4 +1,4 @@
-//! One child process: its birth, its group, its standard error, its death. Knows nothing of messages.
+//! One child process: start, process group, standard error, end.
 
 use std::{
     collections::BTreeMap,
@@ -39,22 +39,22 @@ use crate::{
     support::Secret,
 };
 
-/// Time for a child to end by itself after its standard input was closed: many ignore that, and a gateway that restarts is
-/// missed by its clients meanwhile.
+/// Time for a child to end by itself after its standard input was closed. Many ignore that, and clients wait while a
+/// gateway restarts.
 const IDLE_GRACE: Duration = Duration::from_millis(300);
-/// The same with a call that it works on; also the time to end after `SIGTERM`.
+/// The same if the child works on a call; also the time to end after `SIGTERM`.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Time for which the output of a child is read after its end, if something else holds it open.
+/// How long the output of an ended child is still read, if another process holds it open.
 const LEFT_OPEN: Duration = Duration::from_millis(1500);
 
-/// Time for a container to be removed.
+/// Maximum time for removing a container.
 const REMOVAL: Duration = Duration::from_secs(10);
 
-/// The path on which a program is looked for if its environment has none.
+/// Path for finding a program if its environment has none.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// A child process that runs.
+/// A running child process.
 pub(super) struct Process {
     backend: BackendId,
     child: Child,
@@ -63,11 +63,11 @@ pub(super) struct Process {
     output: OutputTail,
     around: AroundProgram,
     running: Option<RunningProgram>,
-    /// The process ends with the thread that started it.
+    /// Kept because the process ends with the thread that started it.
     spawner: Spawner,
 }
 
-/// Things that are made for one program, and end with it.
+/// The process group and the container of one program. They end with it.
 #[derive(Default)]
 struct AroundProgram {
     group: Option<ProgramGroup>,
@@ -76,12 +76,12 @@ struct AroundProgram {
 
 /// The gateway's ends of a child's standard input and output.
 pub(super) struct ChildStreams {
-    /// Closed, it is the end of the child's standard input. Never blocks.
+    /// Closing it ends the child's standard input. Never blocks.
     pub(super) input: StdUnixStream,
     pub(super) output: UnixStream,
 }
 
-/// The process group of a child, so that trees such as `npx -> sh -> node` die whole. Killed when dropped.
+/// The process group of a child, so that trees such as `npx -> sh -> node` end together. Dropping it kills the group.
 struct Group(Option<Pid>);
 
 // === impl Process ===
@@ -137,15 +137,15 @@ impl Process {
         Ok((process, streams))
     }
 
-    /// The process among those of its backend, ended by `stop`.
+    /// Adds the process to the running programs of its backend; `stop` ends it.
     pub(super) fn listed(self, stop: &CancellationToken) -> Self {
         let running = self.child.id().map(|pid| self.spawner.running().began(pid, stop));
         Self { running, ..self }
     }
 
-    /// Runs `writer`, which holds the child's standard input, until the child exits or `stop` is cancelled; ends what is left
-    /// of its group, and tells `exited` what became of it. A while later nothing more is read from its `output`: a daemon that it
-    /// left behind may hold that.
+    /// Runs `writer`, which holds the child's standard input, until the child exits or `stop` is cancelled. Then ends
+    /// the rest of its group, and sends the exit status to `exited`. A while later it stops reading `output`, which a
+    /// daemon left behind by the child may hold open.
     pub(super) async fn run(
         self,
         (writer, output): (impl Future<Output = ()>, OwnedWriteHalf),
@@ -165,7 +165,7 @@ impl Process {
                 Some(status) => status,
                 None => group.end(&mut child, if unanswered.exist() { GRACE } else { IDLE_GRACE }).await,
             };
-            // whatever the child left behind; also what keeps standard error open
+            // kills all other processes of the group, including one that holds standard error open
             group.kill();
             let text = describe(&status);
             if asked_to_stop {
@@ -175,7 +175,7 @@ impl Process {
             }
             text
         };
-        // what it wrote last is still in the pipe when it has exited
+        // after the exit, the last lines are still in the pipe
         let reading = until_late(&over, keep(&printed, stderr, &backend));
         let sweeping = over.run_until_cancelled(around.sweep(&spawner));
         let (text, _, (), _) = tokio::join!(live, over.run_until_cancelled(writer), reading, sweeping);
@@ -183,7 +183,7 @@ impl Process {
         drop(running);
         around.end().await;
         tokio::select! {
-            // its reader has come to the end
+            // the reader has reached the end
             () = stop.cancelled() => {}
             () = until_late(&over, std::future::pending()) => {
                 let _ = SockRef::from(output.as_ref()).shutdown(Shutdown::Read);
@@ -192,7 +192,7 @@ impl Process {
     }
 }
 
-/// Gives a program the variables and, unless it has one of its own, the working directory of its user.
+/// Sets `HOME` and the like for the user that the program runs as.
 fn at_home_of(user: &User, program: &StdioSpec, environment: &mut BTreeMap<String, Secret>) {
     let home = user.dir.display().to_string();
     for (name, value) in [("HOME", &home), ("USER", &user.name), ("LOGNAME", &user.name)] {
@@ -200,14 +200,15 @@ fn at_home_of(user: &User, program: &StdioSpec, environment: &mut BTreeMap<Strin
             environment.insert(name.to_owned(), Secret::new(value.as_str()));
         }
     }
-    // folders of the gateway's own user
+    // these name folders of the gateway's own user
     environment.retain(|name, _| !name.starts_with("XDG_") || program.env.contains_key(name));
 }
 
 // === impl AroundProgram ===
 
 impl AroundProgram {
-    /// Makes what the configuration asks for, and the command within it.
+    /// Makes the cgroup or the container that the configuration asks for. Returns the command to run, which may run the
+    /// program in a container.
     fn make(
         server: &BackendSpec,
         program: &StdioSpec,
@@ -246,9 +247,9 @@ impl AroundProgram {
 // === impl ChildStreams ===
 
 impl ChildStreams {
-    /// Fresh streams, and the child's ends of input and output. They are sockets, as the clients on Node.js give them: a child
-    /// that moves bytes between a socket and a pipe in the kernel (`splice`) holds the lock of that pipe while it waits, and
-    /// whoever reads or writes the other end of the pipe hangs with it, whatever flags it has.
+    /// Creates the streams, and the child's ends of them. They are sockets, as in clients on Node.js. With pipes, a
+    /// child that moves bytes between a socket and a pipe in the kernel (`splice`) holds the lock of the pipe while it
+    /// waits. Then the reader or writer at the other end hangs too, even in non-blocking mode.
     fn new() -> io::Result<(Self, [Stdio; 2])> {
         let (input, stdin) = StdUnixStream::pair()?;
         let (output, stdout) = StdUnixStream::pair()?;
@@ -261,13 +262,13 @@ impl ChildStreams {
     }
 }
 
-/// Keeps the lines of standard error until the other side is closed.
+/// Keeps the lines of standard error until it is closed.
 async fn keep(output: &OutputTail, stderr: ChildStderr, backend: &BackendId) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
     loop {
         line.clear();
-        // a line without an end is taken in pieces, so that it cannot fill the memory
+        // read a long line in pieces, so that it cannot fill the memory
         let piece = (&mut reader).take(MAX_LINE as u64).read_until(b'\n', &mut line).await;
         if matches!(piece, Ok(0) | Err(_)) {
             return;
@@ -279,7 +280,7 @@ async fn keep(output: &OutputTail, stderr: ChildStderr, backend: &BackendId) {
     }
 }
 
-/// Runs `task` to its end, at most for a while after `over` is cancelled.
+/// Runs `task` to its end, but for at most [`LEFT_OPEN`] after `over` is cancelled.
 async fn until_late(over: &CancellationToken, task: impl Future<Output = ()>) {
     let late = async {
         over.cancelled().await;
@@ -301,7 +302,8 @@ fn describe(status: &io::Result<ExitStatus>) -> String {
 // === impl Group ===
 
 impl Group {
-    /// Lets the child end by itself for `grace`, since its standard input is closed; then asks the whole group, then ends it.
+    /// Ends the child, whose standard input is closed: waits for `grace`, then sends `SIGTERM` to the group, then
+    /// `SIGKILL`.
     async fn end(&mut self, child: &mut Child, grace: Duration) -> io::Result<ExitStatus> {
         if let Ok(status) = timeout(grace, child.wait()).await {
             return status;
@@ -314,16 +316,16 @@ impl Group {
         child.wait().await
     }
 
-    /// Ends whatever is left of the group.
+    /// Kills what is left of the group.
     fn kill(&mut self) {
         self.signal(Signal::SIGKILL);
-        // the number may be given to another group from now on
+        // the kernel may now reuse the number for another group
         self.0 = None;
     }
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.0 {
-            // an empty group is no error: it is gone already
+            // fails for an empty group, which is fine
             let _ = killpg(group, signal);
         }
     }

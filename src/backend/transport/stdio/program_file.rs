@@ -1,5 +1,4 @@
-//! The file of a configured program: where it is, and why it cannot be started, as far as that can be seen before. Knows nothing of
-//! processes.
+//! The file of a configured program: where it is, and why it cannot be started, if that can be seen in advance.
 
 use std::{
     fs::{self, File},
@@ -11,25 +10,25 @@ use nix::unistd::{AccessFlags, access};
 
 use crate::model::StdioSpec;
 
-/// Bytes of a file in which an interpreter is looked for.
+/// Number of bytes at the start of a file that are searched for an interpreter.
 const HEAD: usize = 256;
-/// Offset of the machine in the head of an ELF file.
+/// Offset of the machine type in the header of an ELF file.
 const ELF_MACHINE: usize = 18;
-/// The machines of ELF files that are told apart.
+/// Machine types of ELF files.
 const I386: u16 = 3;
 const ARM: u16 = 40;
 const X86_64: u16 = 62;
 const AARCH64: u16 = 183;
-/// The beginnings of programs of macOS: for one processor, and for several.
+/// First bytes of programs for macOS: for one processor, and for several.
 const MACH_O: [&[u8]; 3] = [b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba\xbe"];
-/// A byte order mark, as editors of Windows write it.
+/// Byte order mark, as editors on Windows write it.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Looks for what is wrong with the command of `spec`, with this `PATH` of its environment.
+/// Checks the command of `spec`; `path` is the `PATH` of its environment.
 ///
 /// # Errors
 ///
-/// The reason for which it cannot be started, and what to do.
+/// Why the program cannot be started, and what to do.
 pub(super) fn check(spec: &StdioSpec, path: &str) -> Result<(), String> {
     let command = spec.command.as_str();
     let file = match found(spec, path) {
@@ -60,11 +59,11 @@ pub(super) fn check(spec: &StdioSpec, path: &str) -> Result<(), String> {
     }
 }
 
-/// Looks for what is wrong with this working directory.
+/// Checks a working directory.
 ///
 /// # Errors
 ///
-/// The reason for which no program can be started there, and what to do.
+/// Why no program can be started there, and what to do.
 pub(super) fn check_folder(cwd: &Path) -> Result<(), String> {
     if cwd.is_dir() {
         return Ok(());
@@ -80,7 +79,7 @@ pub(super) fn check_folder(cwd: &Path) -> Result<(), String> {
     Err(format!("the working directory `{}` {cause}", cwd.display()))
 }
 
-/// What a command names.
+/// What a command refers to.
 enum CommandFile {
     Program(PathBuf),
     Folder(PathBuf),
@@ -154,7 +153,7 @@ fn not_found(spec: &StdioSpec) -> String {
     format!("the command `{command}` was not found: install it, or give its full path in `command`")
 }
 
-/// Checks the interpreter that the first line of a file names.
+/// Checks the interpreter in the first line of a file.
 fn check_interpreter(command: &str, line: &[u8], path: &str) -> Result<(), String> {
     let line = String::from_utf8_lossy(line);
     if line.ends_with('\r') {
@@ -184,25 +183,25 @@ fn check_interpreter(command: &str, line: &[u8], path: &str) -> Result<(), Strin
     }
 }
 
-/// True for a path as Windows has them.
+/// True for a path in the style of Windows.
 fn is_of_windows(path: &str) -> bool {
     path.contains('\\') || path.get(1..2) == Some(":")
 }
 
-/// The first bytes of a file; `None` if it cannot be read.
+/// The first [`HEAD`] bytes of a file; `None` if it cannot be read.
 fn head_of(file: &Path) -> Option<Vec<u8>> {
     let mut head = Vec::new();
     File::open(file).and_then(|file| file.take(HEAD as u64).read_to_end(&mut head)).ok()?;
     Some(head)
 }
 
-/// The line that names an interpreter, after its mark.
+/// The first line after `#!`; `None` if there is no `#!`.
 fn interpreter(head: &[u8]) -> Option<&[u8]> {
     let line = head.strip_prefix(b"#!")?;
     line.split(|byte| *byte == b'\n').next()
 }
 
-/// The system or processor of a program that this machine cannot run.
+/// The system or processor that a program is for, if this machine cannot run it.
 fn foreign(head: &[u8]) -> Option<&'static str> {
     if head.starts_with(b"MZ") {
         return Some("Windows");
@@ -217,7 +216,7 @@ fn foreign(head: &[u8]) -> Option<&'static str> {
     if is_mac {
         return Some("Linux");
     }
-    // a processor of 64 bits runs programs of 32 too
+    // 64-bit processors also run 32-bit programs
     let own = match std::env::consts::ARCH {
         "x86_64" => [X86_64, I386],
         "aarch64" => [AARCH64, ARM],

@@ -1,11 +1,11 @@
-//! What is said of the containment of programs: in the status, in the log, as a metric. Decides nothing.
+//! Reports on the containment of programs: for the status, the log and a metric.
 
 use std::collections::BTreeMap;
 
 use super::{containment::Containment, environment, spawner::Spawner};
 use crate::model::{BackendId, BackendSpec, ContainmentStatus, TransportSpec};
 
-/// The containment of a server's programs; `None` for a server that is no program, and before the first program was started.
+/// Containment of a server's programs; `None` if the server is not a program, or no program was started yet.
 pub(crate) fn contained(
     spec: &BackendSpec,
     environment: &BTreeMap<String, String>,
@@ -17,7 +17,7 @@ pub(crate) fn contained(
     decided.ok().map(|contained| contained.status)
 }
 
-/// Counts the protections of a program that starts, and names them for the log.
+/// Sets the metrics for the protections of a program that starts; returns their names for the log.
 pub(super) fn logged(server: &BackendId, status: &ContainmentStatus) -> String {
     for state in &status.protections {
         let (server, protection) = (server.to_string(), state.protection.label());

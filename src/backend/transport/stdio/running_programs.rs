@@ -1,15 +1,15 @@
-//! The programs that run for one backend, by the number of their first process. Knows nothing of what they are.
+//! Programs that run for one backend, by the process id of their first process.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// The programs that run, and what ends each. Clones share them.
+/// Running programs, with the token that ends each. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RunningPrograms(Arc<watch::Sender<BTreeMap<u32, CancellationToken>>>);
 
-/// A program that runs until this is dropped.
+/// Keeps a program in the list until dropped.
 #[derive(Debug)]
 pub(super) struct RunningProgram {
     all: RunningPrograms,
@@ -19,12 +19,12 @@ pub(super) struct RunningProgram {
 // === impl RunningPrograms ===
 
 impl RunningPrograms {
-    /// Their numbers at this moment.
+    /// Process ids of the running programs.
     pub(crate) fn pids(&self) -> Vec<u32> {
         self.0.borrow().keys().copied().collect()
     }
 
-    /// Ends those of these that still run, and waits for that.
+    /// Ends the programs among `pids` that still run, and waits for their end.
     pub(crate) async fn end(&self, pids: &[u32]) {
         for stop in pids.iter().filter_map(|pid| self.0.borrow().get(pid).cloned()) {
             stop.cancel();

@@ -1,5 +1,5 @@
-//! The thread that starts programs. The kernel ends a program with the thread that started it, so that one lives as long as anybody
-//! holds it, and those are the running programs too. Knows nothing of what they are.
+//! The thread that starts programs. The kernel ends a program together with the thread that started it, so this thread
+//! lives as long as there is a [`Spawner`]; each running program holds one.
 
 use std::{
     io,
@@ -17,12 +17,12 @@ use tokio::{
 use super::{containment::ContainmentMeans, running_programs::RunningPrograms};
 use crate::support::launcher::{self, LaunchPlan};
 
-/// Starts programs. Cheap to clone.
+/// Starts programs. Cheap to clone; the last clone ends the thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Spawner {
-    /// The launcher, which ends its program with this process; `None` where there is none.
+    /// The launcher, which ends its program with this process; `None` on systems without one.
     launcher: Option<Arc<Path>>,
-    /// `None` if there is no thread: then programs are started where they are asked for.
+    /// `None` if the thread could not be started: then the calling thread starts programs.
     jobs: Option<mpsc::Sender<SpawnJob>>,
     means: Arc<OnceLock<ContainmentMeans>>,
     /// Set when the containers of earlier processes have been removed.
@@ -36,7 +36,7 @@ type SpawnJob = Box<dyn FnOnce() + Send>;
 // === impl Spawner ===
 
 impl Spawner {
-    /// Starts the thread.
+    /// Starts the thread. `launcher` is `None` on systems without one.
     pub(crate) fn new(launcher: Option<&Path>) -> Self {
         let (jobs, received) = mpsc::channel::<SpawnJob>();
         let thread = thread::Builder::new().name("programs".to_owned()).spawn(move || {
@@ -48,17 +48,17 @@ impl Spawner {
         Self { launcher: launcher.map(Into::into), jobs, means, swept: Arc::default(), running }
     }
 
-    /// The same for the programs of one backend.
+    /// The same thread, with a list of its own for the programs of one backend.
     pub(crate) fn of_backend(&self) -> Self {
         Self { running: RunningPrograms::default(), ..self.clone() }
     }
 
-    /// The programs of the backend that run.
+    /// Running programs of the backend.
     pub(crate) const fn running(&self) -> &RunningPrograms {
         &self.running
     }
 
-    /// A command that runs this program, after the launcher has given up what `plan` says.
+    /// A command that runs `program`, after the launcher has given up rights as `plan` says.
     pub(crate) fn command(&self, program: &str, plan: &LaunchPlan) -> Command {
         match &self.launcher {
             None => Command::new(program),
@@ -75,12 +75,12 @@ impl Spawner {
         self.launcher.is_some()
     }
 
-    /// The means of this machine. Tried once; that takes some milliseconds.
+    /// The means of containment on this machine. Tried once, which takes some milliseconds.
     pub(crate) fn means(&self) -> &ContainmentMeans {
         self.means.get_or_init(|| ContainmentMeans::find(self.launcher.as_deref()))
     }
 
-    /// The same, as far as it was tried.
+    /// The same, if it was tried already.
     pub(crate) fn known_means(&self) -> Option<&ContainmentMeans> {
         self.means.get()
     }

@@ -1,4 +1,4 @@
-//! Lines of a client on standard input, of bounded length.
+//! Reads a client's lines from standard input, up to a maximum length.
 
 use std::{future::ready, io};
 
@@ -13,7 +13,7 @@ use crate::{
     wire::lines::{LineError, Lines},
 };
 
-/// The byte order mark, with which some programs begin their output.
+/// The byte order mark, which some programs write first.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Decoder of the client's lines. Skips lines that are too long.
@@ -98,7 +98,7 @@ impl Decoder for ClientLines {
         }
     }
 
-    /// The last line needs no end.
+    /// Accepts a last line without a line end.
     fn decode_eof(&mut self, buffer: &mut BytesMut) -> io::Result<Option<ClientLine>> {
         if let Some(line) = self.decode(buffer)? {
             return Ok(Some(line));

@@ -1,5 +1,5 @@
-//! A local client that has to log in: every answer names the endpoint for it (design rule 11, `translation` 6.8).
-//! Standard input carries no credential, so nothing is served there and no server is started.
+//! Serves a local client that has to log in: every answer names the endpoint for that (design rule 11, `translation`
+//! 6.8). Standard input carries no credential, so nothing else is served and no server is started.
 
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ use crate::{
 pub struct UpgradeOffer {
     /// Its URL.
     pub endpoint: String,
-    /// Its transport, in the words of the upgrade: `http+sse`, `streamable-http`.
+    /// Its transport, in the words of the upgrade: `http+sse` or `streamable-http`.
     pub transport: &'static str,
     /// Maximum size of a message in bytes.
     pub max_message: usize,
@@ -74,7 +74,7 @@ impl UpgradeOffer {
         }
     }
 
-    /// The result of `initialize`: no capability but the upgrade.
+    /// The result of `initialize`, with the upgrade as its only capability.
     fn initialized(&self, client: &ClientInfo) -> String {
         tracing::info!(client = %client.display(), endpoint = %self.endpoint, "a client has to log in elsewhere");
         let server = ClientInfo::gateway_implementation();

@@ -1,4 +1,4 @@
-//! The server's messages during a call: notifications, and requests for the client.
+//! The server's messages during a call: notifications, and requests to the client.
 
 use super::{CallInProgress, ExchangeReader, ExchangeSubject};
 use crate::mcp::{
@@ -9,7 +9,7 @@ use crate::mcp::{
 // === impl CallInProgress ===
 
 impl CallInProgress {
-    /// A notification for the client, if it wants it.
+    /// A notification for the client; `None` if the client does not want it.
     pub(super) fn notification(&self, notification: Notification) -> Option<Message> {
         let is_update = notification.method == Method::ResourceUpdated;
         let is_read = self.reader == ExchangeReader::Messages;
@@ -19,7 +19,7 @@ impl CallInProgress {
         let is_of_call = matches!(self.subject, ExchangeSubject::Request(_));
         let is_change = !ListKind::changed_by(&notification.method).is_empty();
         if !is_read && is_change {
-            // the listen reports it
+            // the listen sends it
             return None;
         }
         if !is_read && !is_update {
@@ -36,15 +36,15 @@ impl CallInProgress {
         let params = self.of_subscriber(Some(&method), params);
         let message = Message::Notification { method, params: params.into_params() };
         if !is_read {
-            // the call has no reader, and no listen reports this message
+            // the call has no reader, and no listen sends this message
             self.session.queue.push(message);
             return None;
         }
         Some(message)
     }
 
-    /// Sends a server request, if the client supports it: it declared the capability, its version has the request, and
-    /// a stream reaches it.
+    /// Sends a server request if the client supports it: the client declared the capability, its version has the
+    /// request, and a stream to it is open.
     pub(super) fn ask(&mut self, question: ServerRequest) -> Option<Message> {
         if let Err(error) = self.may_ask(&question.method, &question.params) {
             metrics::counter!("lockkeeper_frontend_questions_refused_total").increment(1);
@@ -67,7 +67,8 @@ impl CallInProgress {
         }
     }
 
-    /// Refuses with the error for the server, or with none if no client can be reached.
+    /// Checks that the client supports the request. The error is for the server; it is `None` if no client can be
+    /// reached.
     fn may_ask(&self, method: &Method, params: &Payload) -> Result<(), Option<ErrorObject>> {
         let Some(client) = self.session.client() else { return Err(None) };
         can_be_asked(client, method, params).map_err(Some)?;
@@ -80,7 +81,7 @@ impl CallInProgress {
     }
 }
 
-/// The error for a client that cannot get requests of the server, since it accepts only JSON.
+/// The error for a server whose client cannot get requests, because it accepts only JSON.
 fn needs_events(method: &Method) -> ErrorObject {
     ErrorObject::lost(&format!(
         "The server sent `{method}` during this call, and your Accept header lists application/json alone: what a server asks comes \
@@ -89,7 +90,7 @@ fn needs_events(method: &Method) -> ErrorObject {
     ))
 }
 
-/// Returns `false` for a log message below the client's level.
+/// False for a log message below the client's level.
 fn is_wanted(notification: &Notification, level: Option<Level>) -> bool {
     let (Method::LoggingMessage, Some(lowest)) = (&notification.method, level) else { return true };
     notification.params.string("level").and_then(|name| Level::parse(&name)).is_none_or(|level| level >= lowest)

@@ -1,4 +1,4 @@
-//! The content of a draft: read without opening a level.
+//! Reading a draft, without opening a level.
 
 use std::borrow::Cow;
 
@@ -56,7 +56,7 @@ impl Draft<'_> {
         matches!(&self.0, Node::Text(text) if text == literal)
     }
 
-    /// The member `key`, to look at; the last one if the name is repeated.
+    /// The member `key`, read-only; the last one if the name is repeated.
     pub fn get(&self, key: &str) -> Option<Look<'_>> {
         match &self.0 {
             Node::Text(text) => member_of(text, key).map(Look::of),
@@ -82,7 +82,7 @@ impl Draft<'_> {
         self.get(key).and_then(|value| value.string())
     }
 
-    /// The members in order, to look at; none if it is not an object.
+    /// The members in order, read-only; none if it is not an object.
     pub fn members(&self) -> impl Iterator<Item = (Cow<'_, str>, Look<'_>)> {
         let (text, level) = match &self.0 {
             Node::Text(text) => (Some(text), None),
@@ -95,7 +95,7 @@ impl Draft<'_> {
         written.map(|(name, value)| (name_of(name), Look::of(value))).chain(opened)
     }
 
-    /// The elements in order, to look at; none if it is not an array.
+    /// The elements in order, read-only; none if it is not an array.
     pub fn elements(&self) -> impl Iterator<Item = Look<'_>> {
         let text = match &self.0 {
             Node::Text(text) => Some(text),

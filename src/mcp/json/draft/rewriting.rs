@@ -1,4 +1,4 @@
-//! Changes to all members of an object or all elements of an array, in one pass. It only keeps the new text, and only
+//! Changes to all members of an object, or all elements of an array, in one pass. Keeps only the new text, and only
 //! from the first change on.
 
 use super::{
@@ -9,17 +9,17 @@ use super::{
     Draft, Node, draft_at,
 };
 
-/// The outcome for a member or an element.
+/// The change to a member or an element.
 enum Fate {
-    /// It stays, with its value as it is now.
+    /// It stays, with the value that it has now.
     Stays,
     Goes,
-    /// These replace it, each a text before a value and the value.
+    /// These replace it: for each, the text before the value, and the value.
     Becomes(Vec<(String, String)>),
 }
 
 impl Draft<'_> {
-    /// Passes each member, by its name, to `change`.
+    /// Passes each member, with its name, to `change`.
     pub fn each_member(&mut self, mut change: impl FnMut(&str, &mut Draft<'_>)) {
         self.retain_members(|name, value| {
             change(name, value);
@@ -35,12 +35,12 @@ impl Draft<'_> {
         });
     }
 
-    /// Keeps the members that `keep` selects, as it leaves them.
+    /// Keeps the members for which `keep` returns true, with any changes.
     pub fn retain_members(&mut self, mut keep: impl FnMut(&str, &mut Draft<'_>) -> bool) {
         self.rewrite(Container::Object, |head, value| Fate::of(keep(&name_of(written_name(head)), value)));
     }
 
-    /// Keeps the elements that `keep` selects, as it leaves them.
+    /// Keeps the elements for which `keep` returns true, with any changes.
     pub fn retain_elements(&mut self, mut keep: impl FnMut(&mut Draft<'_>) -> bool) {
         self.rewrite(Container::Array, |_, value| Fate::of(keep(value)));
     }
@@ -52,7 +52,7 @@ impl Draft<'_> {
         self.replace([&array[..kept], comma, text, "]"].concat());
     }
 
-    /// Replaces each element by the parts that `parts` returns; `None` leaves it as it is.
+    /// Replaces each element by the parts that `parts` returns; with `None` it stays.
     pub fn split_elements(&mut self, mut parts: impl FnMut(&mut Draft<'_>) -> Option<Vec<String>>) {
         self.rewrite(Container::Array, |_, value| match parts(value) {
             Some(parts) => Fate::Becomes(parts.into_iter().map(|text| (String::new(), text)).collect()),
@@ -60,8 +60,8 @@ impl Draft<'_> {
         });
     }
 
-    /// Replaces each member by the members that `parts` returns, by name and JSON text; `None` leaves it as it is. Of
-    /// members with the same name, before and after, only the last stays.
+    /// Replaces each member by the members that `parts` returns, as name and JSON text; with `None` it stays. Only the
+    /// last of several members with the same name is kept, before and after.
     pub fn split_members(&mut self, mut parts: impl FnMut(&str, &mut Draft<'_>) -> Option<Vec<(String, String)>>) {
         self.keep_last_of_each();
         self.rewrite(Container::Object, |head, value| match parts(&name_of(written_name(head)), value) {
@@ -71,8 +71,8 @@ impl Draft<'_> {
         self.keep_last_of_each();
     }
 
-    /// Passes the text before each value, and the value, to `decide`, and applies its decisions. Does nothing to
-    /// another kind of value.
+    /// Calls `decide` with each value and the text before it, and applies the decisions. Does nothing to another kind
+    /// of value.
     fn rewrite(&mut self, kind: Container, decide: impl FnMut(&str, &mut Draft<'_>) -> Fate) {
         self.close();
         if let Node::Text(text) = &self.0
@@ -92,9 +92,9 @@ impl Fate {
     }
 }
 
-/// The text of a container after `decide` has seen each text before a value, and the value; `None` if nothing changed.
+/// The text of a container after `decide` was called with each value and the text before it; `None` if nothing changed.
 fn rewritten(text: &str, kind: Container, mut decide: impl FnMut(&str, &mut Draft<'_>) -> Fate) -> Option<String> {
-    // the new text, from the first change on, and the number of items in it
+    // the new text, once there is a change, and the number of items so far
     let (mut new, mut count): (Option<String>, usize) = (None, 0);
     each_place(text, kind, |place| {
         let mut value = draft_at(text, place);

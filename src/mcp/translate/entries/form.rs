@@ -1,4 +1,4 @@
-//! The check of listed entries against the shapes of `methods::shapes`, before any completion.
+//! Checks listed entries against the shapes in `methods::shapes`, before any entry is completed.
 
 use serde_json::Value;
 
@@ -17,12 +17,12 @@ use super::super::super::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ValidIn(u8);
 
-/// The entries of one list.
+/// The entries in the result of one list method.
 #[derive(Clone, Copy)]
 pub(super) struct Listed {
-    /// The member of the result with the entries.
+    /// The member of the result that holds the entries.
     pub(super) member: &'static str,
-    /// The member of an entry with its name.
+    /// The member of an entry that holds its name or URI.
     pub(super) key: &'static str,
     pub(super) shape: Shape,
 }
@@ -31,7 +31,7 @@ pub(super) struct Listed {
 #[derive(Clone, Copy)]
 pub(super) struct Check {
     pub(super) revision: Revision,
-    /// The revision that the value is written in: what the steps convert is valid.
+    /// The revision that the value is written in. Something that the steps convert is valid.
     pub(super) written: Revision,
 }
 
@@ -41,7 +41,7 @@ impl ValidIn {
     /// Every revision.
     pub const ALL: Self = Self((1 << Revision::ALL.len()) - 1);
 
-    /// The revisions that accept `entry` of a list of `method` after translation.
+    /// The revisions that accept `entry` of a list of `method` once it is translated.
     pub fn of(method: &Method, entry: &str, written: Revision) -> Self {
         Listed::by(method).map_or(Self::ALL, |listed| listed.valid_in(entry, written))
     }
@@ -72,7 +72,7 @@ impl Listed {
         Some(Self { member: kind.member(), key: kind.key(), shape })
     }
 
-    /// Text that cannot be parsed, such as half a surrogate pair, is left to the client.
+    /// Text that cannot be parsed, such as one half of a surrogate pair, is left to the client.
     pub(super) fn valid_in(self, entry: &str, written: Revision) -> ValidIn {
         let Ok(value) = serde_json::from_str::<Value>(entry) else { return ValidIn::ALL };
         let valid = |revision: &Revision| Check { revision: *revision, written }.fault(self.shape, &value).is_none();
@@ -106,7 +106,7 @@ impl Check {
         let texts = || value.as_array().is_some_and(|all| all.iter().all(Value::is_string));
         let among = |names: &[&str], value: &Value| value.as_str().is_some_and(|text| names.contains(&text));
         match form {
-            // not checked, and never in an entry of a list
+            // not checked: never part of a listed entry
             Any | OneOrMore(_) => None,
             Key | Text => must(value.is_string(), "a string"),
             Flag => must(value.is_boolean(), "a boolean"),
@@ -130,8 +130,8 @@ impl Check {
         }
     }
 
-    /// The violation in a schema that must describe an object. The legacy revisions prescribe the types of `properties`
-    /// and `required`.
+    /// Checks a schema that must describe an object, and returns the violation. The legacy revisions fix the types of
+    /// `properties` and `required`.
     fn schema_fault(self, schema: &Value) -> Option<String> {
         let Some(object) = schema.as_object() else { return Some("must be a JSON Schema of an object".to_owned()) };
         if object.get("type").is_none_or(|kind| kind != "object") {

@@ -13,7 +13,7 @@ async fn while_a_request_waits_for_a_person_another_process_serves_after_five_se
         pass(MOMENT).await;
         let second = second.given().await.expect("another process");
         assert_eq!(second.key().slot(), 1);
-        // the one that runs is the only one that may: `parallel` is 1
+        // the running slot is the only active one allowed: `parallel` is 1
         assert!(bench.call(other, "c").await.waits().await);
         bench.end(second).await;
         // the request has been open for long: the next one does not wait at all
@@ -37,7 +37,7 @@ async fn where_the_server_may_have_no_other_process_calls_wait_until_one_yields(
 async fn where_no_process_is_free_the_oldest_request_of_the_user_yields_after_its_time() {
     let bench = Bench::new(1);
     let first = bench.asking("ann", "a").await;
-    // nobody waits: it stays open
+    // no call waits: the request stays open
     pass(SLOT_WAIT * 5).await;
     let _others = bench.fill("ann", 3).await;
     let mut third = bench.call("ann", "c").await;

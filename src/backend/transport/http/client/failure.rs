@@ -1,4 +1,4 @@
-//! Why a request got no answer.
+//! Errors of requests without an answer.
 
 use std::error::Error;
 
@@ -7,7 +7,7 @@ use crate::{
     fetch::cause::{cause, is_as_of_tls, tls_advice},
 };
 
-/// The error of a request of which nothing was sent.
+/// The error of a request that was not sent at all.
 pub(super) fn unreachable(error: &(dyn Error + 'static)) -> TransportError {
     TransportError::Unreachable(match tls_advice(error) {
         Some(advice) => format!("the server cannot be reached: {advice}"),
@@ -20,7 +20,7 @@ pub(super) fn lost(error: &(dyn Error + 'static)) -> TransportError {
     TransportError::Lost(cause(error))
 }
 
-/// The error of the first request on a connection without TLS.
+/// The error of the first request on a plain connection, which the server may have closed because it expects TLS.
 pub(super) fn lost_at_first(error: &(dyn Error + 'static)) -> TransportError {
     if is_as_of_tls(error) {
         return TransportError::Lost(format!("{}, as at a server whose URL begins with `https`", cause(error)));

@@ -1,15 +1,15 @@
-//! The framing of HTTP/1.1 responses (RFC 9112 6). A response that two readers could end at different places, such as a proxy
-//! and the gateway, would let one answer pass for the next.
+//! Framing of HTTP/1.1 responses (RFC 9112 6). If two readers, such as a proxy and the gateway, disagree where a
+//! response ends, one answer could pass for the next.
 
 use http::{HeaderMap, Response, StatusCode, Version, header};
 
 use crate::backend::transport::interface::TransportError;
 
-/// Refuses a response that changes the protocol, or whose transfer coding is another than `chunked`.
+/// Refuses a response that switches protocols, or has another transfer coding than `chunked`.
 ///
 /// # Errors
 ///
-/// The reason. The connection cannot be used again.
+/// Why it is refused. The connection cannot be used again.
 pub(super) fn check<B>(response: &Response<B>) -> Result<(), TransportError> {
     if response.version() >= Version::HTTP_2 {
         return Ok(());
@@ -33,7 +33,8 @@ pub(super) fn check<B>(response: &Response<B>) -> Result<(), TransportError> {
     }
 }
 
-/// True if a response has two lengths: it is read by its chunks, and no other may follow on its connection (RFC 9112 6.3).
+/// True if a response has both a length and a transfer coding: the coding decides, and the connection is not used again
+/// (RFC 9112 6.3).
 pub(super) fn is_ambiguous(headers: &HeaderMap) -> bool {
     headers.contains_key(header::TRANSFER_ENCODING) && headers.contains_key(header::CONTENT_LENGTH)
 }

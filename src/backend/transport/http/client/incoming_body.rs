@@ -1,4 +1,4 @@
-//! The body of a response, which drives its connection if that has no task. Knows nothing of content.
+//! Body of a response. It drives its own connection, if no task does.
 
 use std::{
     pin::Pin,
@@ -10,18 +10,17 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use super::plain::PlainConnection;
 
-/// The body of a response.
 pub(crate) struct IncomingBody {
-    /// `None` while it is dropped.
+    /// `None` only while it is being dropped.
     incoming: Option<Incoming>,
-    /// The connection that it comes on, until its end; `None` if that is driven elsewhere.
+    /// The connection that it arrives on, until the end of the body; `None` if a task drives that.
     connection: Option<Box<PlainConnection>>,
 }
 
 // === impl IncomingBody ===
 
 impl IncomingBody {
-    /// A body that comes on `connection`, which is kept for the next request after it.
+    /// A body on `connection`, which is kept for another request after the end of the body.
     pub(super) fn on(connection: Box<PlainConnection>, incoming: Incoming) -> Self {
         let mut body = Self { incoming: Some(incoming), connection: Some(connection) };
         if body.is_end_stream() {
@@ -37,7 +36,7 @@ impl IncomingBody {
     }
 }
 
-/// A body whose connection is driven elsewhere.
+/// A body whose connection is driven by a task.
 impl From<Incoming> for IncomingBody {
     fn from(incoming: Incoming) -> Self {
         Self { incoming: Some(incoming), connection: None }
@@ -71,7 +70,7 @@ impl Body for IncomingBody {
 
 impl Drop for IncomingBody {
     fn drop(&mut self) {
-        // first, so that the connection drops the rest, or ends if much of it is missing
+        // first, so that the connection discards the rest, or ends if much is missing
         self.incoming = None;
         self.release();
     }

@@ -1,5 +1,5 @@
-//! How long a connection of HTTP/1.1 may be idle before a request on it could meet its end: the server closes it, the
-//! request is lost, and a call that may have run is not sent again.
+//! How long an HTTP/1.1 connection may stay idle before it is no longer used. If the server closes it just when a
+//! request is sent, the request is lost, and a call that may have run is not sent again.
 
 use std::time::Duration;
 
@@ -7,35 +7,36 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::framing;
 
-/// Field in which a server tells how long it keeps an idle connection (RFC 2068 19.7.1).
+/// Header in which a server says how long it keeps an idle connection (RFC 2068 19.7.1).
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
-/// Maximum idle time of a connection whose server tells none: less than the 2 s of gunicorn.
+/// Maximum idle time if the server does not say: less than the 2 s of gunicorn.
 const UNTOLD: Duration = Duration::from_secs(1);
 /// The same with TLS, where a new connection costs more: less than the 5 s of uvicorn.
 pub(super) const UNTOLD_SECURE: Duration = Duration::from_secs(3);
-/// Maximum idle time of any connection: less than the minute of load balancers.
+/// Maximum idle time in any case: less than the minute of common load balancers.
 pub(super) const MAX: Duration = Duration::from_secs(55);
-/// Time before the told end in which nothing is sent: a busy server reads late, and its timer does not wait.
+/// How long before the announced end the gateway stops using a connection: a busy server reads late, but its timer does
+/// not wait.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// The time for which a connection without TLS may be idle, by the headers of the last response on it.
+/// Maximum idle time of a plain connection, by the headers of the last response on it.
 pub(super) fn max_idle(headers: &HeaderMap) -> Duration {
     match told_by(headers) {
         _ if framing::is_ambiguous(headers) => Duration::ZERO,
         None => UNTOLD,
-        // a proxy may have passed on what its own server told (RFC 2068 19.7.1.1)
+        // a proxy may have passed on the header of its own server (RFC 2068 19.7.1.1)
         Some(told) if !has_connection_token(headers) => told.min(UNTOLD),
         Some(told) => told.min(MAX),
     }
 }
 
-/// True if a connection with TLS may be idle for [`UNTOLD_SECURE`].
+/// True if a TLS connection may be idle for [`UNTOLD_SECURE`].
 pub(super) fn is_kept(headers: &HeaderMap) -> bool {
     !framing::is_ambiguous(headers) && told_by(headers).is_none_or(|told| told >= UNTOLD_SECURE)
 }
 
-/// What a server tells, less [`MARGIN`]: `Keep-Alive: timeout=5, max=100`.
+/// The time that a server announces, less [`MARGIN`]: `Keep-Alive: timeout=5, max=100`.
 fn told_by(headers: &HeaderMap) -> Option<Duration> {
     let parameters = headers.get_all(KEEP_ALIVE).into_iter().flat_map(elements);
     let timeout = parameters.filter_map(|parameter| parameter.split_once('=')).find_map(|(name, value)| {

@@ -1,5 +1,4 @@
-//! Connections without TLS: HTTP/1.1, each driven by the request that uses it, so that no task has to be woken for it.
-//! Knows nothing of TLS and of retries.
+//! Plain connections: HTTP/1.1, each driven by the request that uses it, so that no task has to be woken.
 
 use std::{
     future::poll_fn,
@@ -26,27 +25,27 @@ use crate::{
     support::{FastMap, own_waker::OwnWaker, piece::CONNECTION_BUFFER},
 };
 
-/// Interval at which idle connections that have ended or are too old are dropped.
+/// Interval at which closed and expired idle connections are dropped.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The idle connections of one thread.
+/// Idle connections of one thread.
 #[derive(Default)]
 pub(super) struct IdleConnections(Mutex<Idle>);
 
 #[derive(Default)]
 struct Idle {
-    /// By server, the last used ones last.
+    /// By server; the most recently used one is last.
     by_server: FastMap<String, Vec<IdleConnection>>,
     sweeper: Option<AbortOnDropHandle<()>>,
 }
 
 struct IdleConnection {
     connection: Box<PlainConnection>,
-    /// No request is sent on it from then on.
+    /// No request is sent on it after this time.
     until: Instant,
 }
 
-/// One connection to a server, or to a proxy that forwards requests to it.
+/// One connection to a server, or to a proxy that forwards requests to the server.
 pub(super) struct PlainConnection {
     sender: http1::SendRequest<Full<Bytes>>,
     /// `None` once the connection has ended.
@@ -54,25 +53,25 @@ pub(super) struct PlainConnection {
     waker: Arc<OwnWaker>,
     server: Authority,
     route: ConnectRoute,
-    /// By the last response.
+    /// Maximum idle time, by the headers of the last response.
     max_idle: Duration,
     home: Weak<IdleConnections>,
 }
 
-/// The fate of a request.
+/// Outcome of sending a request.
 pub(super) enum Sent {
-    /// The response, and the connection that its body comes on.
+    /// The response, with the connection that its body arrives on.
     Answered(Response<Incoming>, Box<PlainConnection>),
     /// The connection had ended before the request was sent.
     Unsent(Request<Full<Bytes>>, hyper::Error),
-    /// The connection ended in the exchange.
+    /// The connection ended after the request was sent.
     Lost(hyper::Error),
 }
 
 // === impl IdleConnections ===
 
 impl IdleConnections {
-    /// Takes an idle connection to `server`.
+    /// Takes an idle connection to `server`, the most recently used one first.
     pub(super) fn take(&self, server: &Authority) -> Option<Box<PlainConnection>> {
         let mut idle = self.0.lock();
         let kept = idle.by_server.get_mut(server.as_str())?;
@@ -85,9 +84,9 @@ impl IdleConnections {
         None
     }
 
-    /// Keeps a connection for a request within its idle time.
+    /// Keeps a connection for another request, for at most its idle time.
     fn keep(self: &Arc<Self>, connection: Box<PlainConnection>) {
-        // outside of a runtime nothing can be sent either
+        // without a runtime, no request can be sent either
         let Ok(runtime) = Handle::try_current() else { return };
         let mut idle = self.0.lock();
         if idle.sweeper.as_ref().is_none_or(AbortOnDropHandle::is_finished) {
@@ -102,7 +101,7 @@ impl IdleConnections {
     }
 }
 
-/// Drops idle connections that have ended or were not used in time, as long as there are any.
+/// Drops connections that have ended or were not used in time. Ends when none are left.
 async fn sweep(connections: Weak<IdleConnections>) {
     loop {
         sleep(SWEEP_INTERVAL).await;
@@ -123,7 +122,7 @@ async fn sweep(connections: Weak<IdleConnections>) {
 // === impl PlainConnection ===
 
 impl PlainConnection {
-    /// A connection on a new stream to `server`, which is kept in `home` between requests.
+    /// Makes an HTTP connection of a new stream to `server`. It returns to `home` between requests.
     pub(super) async fn new(
         stream: ServerStream,
         server: Authority,
@@ -135,10 +134,10 @@ impl PlainConnection {
         Ok(Box::new(Self { sender, driver, waker: Arc::default(), server, route, max_idle: Duration::ZERO, home }))
     }
 
-    /// Sends a request, whose headers name the host.
+    /// Sends a request. Its headers must name the host.
     pub(super) async fn send(mut self: Box<Self>, mut request: Request<Full<Bytes>>) -> Sent {
         if self.route == ConnectRoute::Server {
-            // RFC 9112 3.2.1; a proxy gets the whole URI
+            // RFC 9112 3.2.1: a server gets only the path; a proxy gets the whole URI
             *request.uri_mut() = request.uri().path_and_query().cloned().map(Uri::from).unwrap_or_default();
         }
         let mut response = pin!(self.sender.try_send_request(request));
@@ -154,7 +153,7 @@ impl PlainConnection {
         }
     }
 
-    /// Polls what waits for the connection, and the connection, which it waits for.
+    /// Polls `poll`, which waits for the connection, and then the connection.
     pub(super) fn poll_with<T>(
         &mut self,
         cx: &Context<'_>,
@@ -170,7 +169,8 @@ impl PlainConnection {
         })
     }
 
-    /// Keeps the connection for the next request, unless it has ended, the response has not, or it is for one request.
+    /// Keeps the connection for another request, unless it has ended, the response is incomplete, or the server allows
+    /// no more requests on it.
     pub(super) fn release(mut self: Box<Self>) {
         if (self.sender.is_ready() || self.is_open() && self.sender.is_ready())
             && !self.max_idle.is_zero()
@@ -180,14 +180,14 @@ impl PlainConnection {
         }
     }
 
-    /// True unless it has ended. Nobody is woken when it does.
+    /// True unless the connection has ended. Does not register a waker.
     fn is_open(&mut self) -> bool {
         drive(&mut self.driver, &mut Context::from_waker(Waker::noop()));
         self.driver.is_some()
     }
 }
 
-/// Polls a connection; one that ends tells by its requests.
+/// Polls a connection. Drops it when it ends; its requests get the error.
 fn drive(driver: &mut Option<http1::Connection<ServerStream, Full<Bytes>>>, cx: &mut Context<'_>) {
     if let Some(open) = driver
         && Pin::new(open).poll(cx).is_ready()

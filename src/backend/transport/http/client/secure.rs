@@ -1,4 +1,4 @@
-//! The connections with TLS of one thread: HTTP/2 where the server has it, else HTTP/1.1. Knows nothing of connecting.
+//! TLS connections of one thread: HTTP/2 if the server offers it, else HTTP/1.1.
 
 use std::collections::HashSet;
 
@@ -30,13 +30,12 @@ const RETRIES: u32 = 2;
 
 type HttpsClient = legacy::Client<ServerConnector, Full<Bytes>>;
 
-/// The connections with TLS of one thread.
 pub(super) struct SecureConnections {
-    /// Those of HTTP/2, whose end the server announces, and the first one to any server.
+    /// HTTP/2 connections, whose end the server announces, and the first connection to any server.
     any: HttpsClient,
-    /// Those to [`Self::http1_servers`].
+    /// Connections to [`Self::http1_servers`], with a shorter idle time.
     http1: HttpsClient,
-    /// The servers that have answered by HTTP/1.1.
+    /// Servers that have answered over HTTP/1.1.
     http1_servers: Mutex<HashSet<Authority>>,
 }
 
@@ -55,7 +54,7 @@ impl SecureConnections {
         Self { any: client(keep_alive::MAX), http1: client(keep_alive::UNTOLD_SECURE), http1_servers: Mutex::default() }
     }
 
-    /// Sends a request, again if the server reports that it has not processed it.
+    /// Sends a request; again if the server reports that it did not process it.
     pub(super) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, TransportError> {
         for _ in 0..RETRIES {
             match self.send_once(request.clone()).await {
@@ -96,7 +95,7 @@ impl SecureConnections {
     }
 }
 
-/// Keeps the connection of an HTTP/1.1 response for another request only if its server does.
+/// Prevents another request on the connection of an HTTP/1.1 response, unless the server keeps it open long enough.
 fn release(response: &Response<Incoming>, connection: &CaptureConnection) {
     if !keep_alive::is_kept(response.headers())
         && let Some(connection) = &*connection.connection_metadata()
@@ -105,7 +104,7 @@ fn release(response: &Response<Incoming>, connection: &CaptureConnection) {
     }
 }
 
-/// True if the server reports that it has not processed the request (RFC 9113 6.8, 8.7).
+/// True if the server reports that it did not process the request (RFC 9113 6.8, 8.7).
 fn is_not_taken_up(error: &legacy::Error) -> bool {
     let Some(error) = innermost(error).downcast_ref::<h2::Error>() else { return false };
     let drains = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);

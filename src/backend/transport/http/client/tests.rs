@@ -48,7 +48,7 @@ enum Then {
     Hangs,
     /// Opens the requested tunnel to a TLS server with these protocols.
     Tunnels(&'static [&'static [u8]]),
-    /// Opens the tunnel to a TLS server of HTTP/1.1 that tells an idle time of 3 s.
+    /// Opens the tunnel to a TLS server of HTTP/1.1 that announces an idle time of 3 s.
     TunnelsBriefly,
     /// Opens the tunnel to a TLS server that asks for a certificate.
     TunnelsForKnown,
@@ -133,11 +133,11 @@ async fn accept_tls<T: AsyncRead + AsyncWrite + Unpin>(stream: T, protocols: &[&
     TlsAcceptor::from(Arc::new(tls_server(protocols, Visitors::Anybody))).accept(stream).await.unwrap()
 }
 
-/// Those whom a TLS server lets in.
+/// Clients that a TLS server accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Visitors {
     Anybody,
-    /// Those with [`certificate`].
+    /// Clients with [`certificate`].
     Known,
 }
 
@@ -165,7 +165,7 @@ async fn serve_tls(
     config: ServerConfig,
     keep_alive: Option<&'static str>,
 ) {
-    // a client that does not trust this server, or is not let in, ends here
+    // a client that does not trust this server, or is not accepted, ends here
     let Ok(stream) = TlsAcceptor::from(Arc::new(config)).accept(stream).await else { return };
     let answer = hyper::service::service_fn(move |_| async move {
         let mut response = Response::new(Full::new(Bytes::from("ok")));
@@ -192,7 +192,7 @@ fn client(environment: &[(&str, String)]) -> Client {
     Client::over(ServerConnector::with_tls(tls, proxies(&environment).unwrap()))
 }
 
-/// A client with the settings of one server: a proxy, and what else is given.
+/// A client with the network settings of one server, and a proxy.
 fn own_client(proxy: &Peer, network: NetworkSpec) -> Client {
     let proxy = Secret::new(format!("http://user:pw@127.0.0.1:{}", proxy.port));
     let network = NetworkSpec { proxy: Some(ProxyChoice::Through(proxy)), ..network };

@@ -1,4 +1,4 @@
-//! Decisions on machines of every kind.
+//! Decisions on machines with different kernels and rights.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::model::{BackendId, ProgramRules, TransportSpec};
 
 const NO_NAMESPACE: &str = "user namespaces are not allowed here";
 
-/// A machine with this version of Landlock, with namespaces or not.
+/// A machine with this version of Landlock, with or without namespaces.
 fn machine(landlock: u8, has_namespaces: bool) -> ContainmentMeans {
     let no_namespace = (!has_namespaces).then(|| NO_NAMESPACE.to_owned());
     let groups = OnceLock::from(Err("this system has no cgroup v2".to_owned()));
@@ -33,7 +33,7 @@ fn decided(spec: &BackendSpec, means: &ContainmentMeans) -> Result<Containment, 
     Containment::decide(spec, program, &environment, means)
 }
 
-/// The words of the status, and what else it says.
+/// The status as text.
 fn said(spec: &BackendSpec, means: &ContainmentMeans) -> String {
     let status = decided(spec, means).unwrap().status;
     let words = status.protections.iter().map(|state| match &state.note {
@@ -49,17 +49,17 @@ fn each_machine_gives_what_it_has_and_the_rest_is_said() {
     let program = with_data(spec("server", &[]), folder.path());
     assert_eq!(said(&program, &machine(7, true)), "landlock; namespace; yes");
     let words = |landlock, has_namespaces| said(&program, &machine(landlock, has_namespaces));
-    // Debian 12, where users may have namespaces
+    // Debian 12 allows user namespaces
     let old = words(2, true);
     assert!(old.starts_with("namespace (programs can send signals") && old.ends_with("; namespace; yes"), "{old}");
-    // the same in a container, with folders in which programs may create files
+    // the same kernel in a container, with folders in which programs can create files
     let closed = words(2, false);
     assert!(closed.starts_with("landlock (no program in it can mount"), "{closed}");
     assert!(closed.contains(&format!("no ({NO_NAMESPACE}; Landlock would keep programs from creating files in ")));
     let nothing = words(0, false);
     assert!(nothing.starts_with("no (this kernel has no Landlock, or too old a one"), "{nothing}");
     assert!(nothing.ends_with("use `run_as` or `container`); yes"), "{nothing}");
-    // no version of Landlock that is not known yet is needed
+    // future versions of Landlock are not needed
     assert_eq!(words(9, true), "landlock; namespace; yes");
 }
 

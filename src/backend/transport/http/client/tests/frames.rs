@@ -1,4 +1,4 @@
-//! An HTTP/2 server that refuses requests, by frame (RFC 9113). Knows nothing of clients.
+//! An HTTP/2 server that refuses requests, written frame by frame (RFC 9113).
 
 use std::sync::{
     Arc,

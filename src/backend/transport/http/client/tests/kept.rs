@@ -45,7 +45,7 @@ async fn nothing_is_sent_on_a_connection_that_its_server_may_be_closing() {
             answer!("Connection: x, Keep-Alive\r\nKeep-Alive: max=100\r\nKeep-Alive: Timeout = 3600\r\n"),
             [(0, 0), (540, 0), (540, 0), (560, 1)],
         ),
-        // not of this connection
+        // does not apply to this connection
         (answer!("keep-alive: timeout=3600\r\n"), untold),
         (answer!("connection: keep-alive\r\nkeep-alive: timeout=-1\r\n"), untold),
     ];
@@ -87,7 +87,7 @@ async fn a_connection_with_tls_is_kept_for_longer_if_its_end_is_announced() {
         let mut proxy = Peer::start(then).await;
         let client = client(&[("https_proxy", proxy.url())]);
         for (pause, is_new) in requests {
-            // paused for this alone: in an exchange, a paused clock would leap to the end of the idle time
+            // paused only here: during an exchange, a paused clock would jump to the end of the idle time
             tokio::time::pause();
             tokio::time::advance(Duration::from_secs(pause)).await;
             tokio::time::resume();
