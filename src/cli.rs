@@ -49,7 +49,6 @@ pub mod remove;
 mod replaced_file;
 pub mod restart;
 mod rights_args;
-mod rights_text;
 mod running_gateway;
 pub mod serve;
 mod servers_file;

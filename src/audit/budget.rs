@@ -51,7 +51,8 @@ struct Budget {
 impl Budgets {
     /// Takes the cost of a row from the budgets.
     pub(super) fn take(&mut self, line: &AuditLine, now: Timestamp) -> Cost {
-        let Some(user) = line.user().or_else(|| line.operator()) else {
+        // what an operator does to a user is none of the user's doing
+        let Some(user) = line.operator().or_else(|| line.user()) else {
             return self
                 .of_strangers
                 .entry(line.event)

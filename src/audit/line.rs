@@ -94,10 +94,10 @@ impl AuditLine {
         }
         match self.weight {
             Weight::Usual => {
-                log!(info: user, client, grant, key, ip, endpoint, scopes, error, reason, name, kind, successor, server, invitation, by, count);
+                log!(info: user, client, grant, key, ip, endpoint, scopes, error, reason, name, rights, kind, successor, server, invitation, by, count);
             }
             Weight::Alarming => {
-                log!(warn: user, client, grant, key, ip, endpoint, scopes, error, reason, name, kind, successor, server, invitation, by, count);
+                log!(warn: user, client, grant, key, ip, endpoint, scopes, error, reason, name, rights, kind, successor, server, invitation, by, count);
             }
         }
     }

@@ -9,7 +9,6 @@ use super::{
     failure::CommandFailure,
     output::Emphasis,
     process::ProcessContext,
-    rights_text,
     store::{self, AdminStore, IfMissing},
     table::{Cell, TextTable},
 };
@@ -127,7 +126,7 @@ fn invited(invitation: &Invitation) -> String {
 
 /// The rights as text.
 pub(super) fn rights(invitation: &Invitation) -> String {
-    rights_text::words(&invitation.rights).join(", ")
+    invitation.rights.words().join(", ")
 }
 
 fn state(invitation: &Invitation, now: Timestamp) -> Cell {

@@ -47,6 +47,19 @@ impl Rights {
         Self { backends: AllowedBackends::All, admin: false }
     }
 
+    /// What they allow, in words: `all servers`, `git`, `docs:read`, `admin`.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = match &self.backends {
+            AllowedBackends::All => vec!["all servers".to_owned()],
+            AllowedBackends::Only(backends) => backends
+                .iter()
+                .map(|(id, access)| if *access == Access::Full { id.clone() } else { format!("{id}:read") })
+                .collect(),
+        };
+        words.extend(self.admin.then(|| "admin".to_owned()));
+        words
+    }
+
     /// Rights that both have.
     #[must_use]
     pub fn intersect(&self, other: &Self) -> Self {

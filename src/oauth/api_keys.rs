@@ -215,8 +215,7 @@ impl Keys {
     }
 
     pub(super) fn record_created(&self, key: &ApiKey) {
-        let ApiKey { id, user, kind, .. } = key;
-        self.deps.audit.record(KeyEvent::Created { key: id.clone(), user: user.clone(), kind: kind.word() });
+        self.deps.audit.record(KeyEvent::Created(key.clone()));
     }
 
     /// Every key, including revoked ones, oldest first.
@@ -226,9 +225,10 @@ impl Keys {
 
     /// Revokes a key with its grants, tokens, streams and browser sessions. Returns false if no live key has this id.
     pub async fn revoke(&self, key: &KeyId) -> Result<bool, OAuthError> {
-        let done = self.deps.storage.keys().revoke(key, self.deps.now()).await?;
-        if done {
-            self.deps.audit.record(KeyEvent::Revoked(key.clone()));
+        let user = self.deps.storage.keys().revoke(key, self.deps.now()).await?;
+        let done = user.is_some();
+        if let Some(user) = user {
+            self.deps.audit.record(KeyEvent::Revoked { key: key.clone(), user });
         }
         self.revocations.sync().await?;
         Ok(done)

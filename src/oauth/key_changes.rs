@@ -19,8 +19,8 @@ impl Keys {
     pub async fn change(&self, key: &KeyId, change: &KeyChange) -> Result<Vec<ChangedKey>, OAuthError> {
         let by = self.deps.operator();
         let changed = self.deps.storage.keys().change(key, change, &format!("the {by}"), self.deps.now()).await?;
-        for ChangedKey { key, .. } in &changed {
-            self.deps.audit.record(KeyEvent::RightsChanged { key: key.clone(), by: by.clone() });
+        for ChangedKey { key, user, rights } in changed.iter().cloned() {
+            self.deps.audit.record(KeyEvent::RightsChanged { key, user, rights, by: by.clone() });
         }
         self.revocations.sync().await?;
         Ok(changed)
@@ -35,11 +35,12 @@ impl Keys {
     /// The same for rights given by another user.
     pub(super) async fn set_rights_of(&self, key: &KeyId, rights: &Rights, by: &str) -> Result<bool, OAuthError> {
         let changed = self.deps.storage.keys().set_rights(key, rights, by, self.deps.now()).await?;
-        if changed {
-            self.deps.audit.record(KeyEvent::RightsChanged { key: key.clone(), by: by.to_owned() });
+        let is_changed = changed.is_some();
+        if let Some(ChangedKey { key, user, rights }) = changed {
+            self.deps.audit.record(KeyEvent::RightsChanged { key, user, rights, by: by.to_owned() });
             self.revocations.sync().await?;
         }
-        Ok(changed)
+        Ok(is_changed)
     }
 
     /// Replaces a key. The new one has a new secret and id, the same name and rights, and the same user unless the

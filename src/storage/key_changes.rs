@@ -17,6 +17,8 @@ use crate::{
 pub struct ChangedKey {
     pub key: KeyId,
     pub user: UserId,
+    /// Its rights after the change.
+    pub rights: Rights,
 }
 
 /// The rights and the end of a key.
@@ -27,9 +29,9 @@ struct KeyTerms {
 }
 
 impl KeyTable<'_> {
-    /// Revokes a key, the keys that it replaced, and all their grants, and announces each. Returns false if no
-    /// unrevoked key has this id.
-    pub async fn revoke(&self, id: &KeyId, now: Timestamp) -> Result<bool, StorageError> {
+    /// Revokes a key, the keys that it replaced, and all their grants, and announces each. Returns its user;
+    /// `None` if no unrevoked key has this id.
+    pub async fn revoke(&self, id: &KeyId, now: Timestamp) -> Result<Option<UserId>, StorageError> {
         let mut change = self.0.change().await?;
         let user: Option<String> =
             sqlx::query_scalar("UPDATE api_keys SET revoked = $1 WHERE id = $2 AND revoked IS NULL RETURNING user_id")
@@ -37,7 +39,7 @@ impl KeyTable<'_> {
                 .bind(id.as_str())
                 .fetch_optional(&mut *change)
                 .await?;
-        let Some(user) = user.map(UserId::new) else { return Ok(false) };
+        let Some(user) = user.map(UserId::new) else { return Ok(None) };
         let replaced: Vec<String> = sqlx::query_scalar(
             "UPDATE api_keys SET revoked = $1 WHERE successor = $2 AND revoked IS NULL RETURNING id",
         )
@@ -51,7 +53,7 @@ impl KeyTable<'_> {
         grants::revoke_of_key(&mut change, id, now).await?;
         invitations::end_beyond(&mut change, &user, now).await?;
         change.commit().await?;
-        Ok(true)
+        Ok(Some(user))
     }
 
     /// Changes a live key and, in a rotation, the other key with it. Everything with more rights than it has now ends:
@@ -80,39 +82,41 @@ impl KeyTable<'_> {
         for (key, user, rights, expires) in rows {
             let (key, user) = (KeyId::new(key), UserId::new(user));
             let before = KeyTerms { rights: api_keys::rights(&rights)?, expires };
-            if set(&mut change, &key, (&before, &before.with(wanted)), (by, now)).await? {
+            let after = before.with(wanted);
+            if set(&mut change, &key, (&before, &after), (by, now)).await? {
                 invitations::end_beyond(&mut change, &user, now).await?;
-                changed.push(ChangedKey { key, user });
+                changed.push(ChangedKey { key, user, rights: after.rights });
             }
         }
         change.commit().await?;
         Ok(changed)
     }
 
-    /// Replaces the rights of one key or account, likewise. Returns false if they stay the same.
+    /// Replaces the rights of one key or account, likewise. `None` if they stay the same.
     pub async fn set_rights(
         &self,
         id: &KeyId,
         rights: &Rights,
         by: &str,
         now: Timestamp,
-    ) -> Result<bool, StorageError> {
+    ) -> Result<Option<ChangedKey>, StorageError> {
         let select = "SELECT user_id, rights, expires FROM api_keys WHERE id = $1";
         let found: Option<(String, String, Option<i64>)> =
             sqlx::query_as(select).bind(id.as_str()).fetch_optional(&self.0.pool).await?;
         if found.is_none_or(|(_, present, _)| api_keys::rights(&present).is_ok_and(|present| present == *rights)) {
-            return Ok(false);
+            return Ok(None);
         }
         let mut change = self.0.change().await?;
         let found: Option<(String, String, Option<i64>)> =
             sqlx::query_as(select).bind(id.as_str()).fetch_optional(&mut *change).await?;
-        let Some((user, present, expires)) = found else { return Ok(false) };
+        let Some((user, present, expires)) = found else { return Ok(None) };
         let before = KeyTerms { rights: api_keys::rights(&present)?, expires };
         let after = KeyTerms { rights: rights.clone(), expires };
         let is_changed = set(&mut change, id, (&before, &after), (by, now)).await?;
-        invitations::end_beyond(&mut change, &UserId::new(user), now).await?;
+        let user = UserId::new(user);
+        invitations::end_beyond(&mut change, &user, now).await?;
         change.commit().await?;
-        Ok(is_changed)
+        Ok(is_changed.then(|| ChangedKey { key: id.clone(), user, rights: after.rights }))
     }
 
     /// Notes that the provider of an account vouches for its holder.

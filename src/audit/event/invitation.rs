@@ -59,7 +59,7 @@ impl InvitationEvent {
 fn about(line: AuditLine, invitation: &Invitation) -> AuditLine {
     let line = line.with("invitation", &invitation.id);
     match &invitation.offer {
-        InvitationOffer::Link(offered) => line.with("name", &offered.user),
+        InvitationOffer::Link(offered) => line.with("user", &offered.user),
         InvitationOffer::Rule(rule) => line.with("name", &rule.email),
     }
 }

@@ -4,23 +4,21 @@ use std::net::IpAddr;
 
 use crate::{
     audit::line::AuditLine,
-    model::{KeyId, UserId},
+    model::{ApiKey, KeyId, Rights, UserId},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyEvent {
-    Created {
-        key: KeyId,
-        user: UserId,
-        /// `key`, or the kind of the account.
-        kind: &'static str,
-    },
+    Created(ApiKey),
     Rotated {
         key: KeyId,
         successor: KeyId,
         user: UserId,
     },
-    Revoked(KeyId),
+    Revoked {
+        key: KeyId,
+        user: UserId,
+    },
     /// A person logged in with the key entered the code of a device that is not waiting.
     DeviceCodeRefused {
         key: KeyId,
@@ -35,6 +33,9 @@ pub enum KeyEvent {
     /// The rights or the end of an API key or account changed.
     RightsChanged {
         key: KeyId,
+        user: UserId,
+        /// The rights that it has now.
+        rights: Rights,
         /// The author of the change.
         by: String,
     },
@@ -49,15 +50,19 @@ impl KeyEvent {
     pub(super) fn line(&self) -> AuditLine {
         use AuditLine as L;
         match self {
-            Self::Created { key, user, kind } => L::new("key_created", "API key or account created")
-                .with("user", user)
-                .with("key", key)
-                .with("kind", kind),
+            Self::Created(ApiKey { id, user, name, rights, kind, .. }) => {
+                L::new("key_created", "API key or account created")
+                    .with("user", user)
+                    .with("key", id)
+                    .with("name", name)
+                    .with("rights", &rights.words().join(", "))
+                    .with("kind", kind.word())
+            }
             Self::Rotated { key, successor, user } => L::new("key_rotated", "API key rotated")
                 .with("user", user)
                 .with("key", key)
                 .with("successor", successor),
-            Self::Revoked(key) => L::new("key_revoked", "API key revoked").with("key", key),
+            Self::Revoked { key, user } => L::new("key_revoked", "API key revoked").with("user", user).with("key", key),
             Self::DeviceCodeRefused { key, user, from } => L::alarming("device_code_refused", "device code refused")
                 .with("user", user)
                 .with("key", key)
@@ -67,9 +72,11 @@ impl KeyEvent {
                     .with("key", key)
                     .with("ip", from)
             }
-            Self::RightsChanged { key, by } => {
-                L::new("rights_changed", "rights changed").with("key", key).with("by", by)
-            }
+            Self::RightsChanged { key, user, rights, by } => L::new("rights_changed", "rights changed")
+                .with("user", user)
+                .with("key", key)
+                .with("rights", &rights.words().join(", "))
+                .with("by", by),
             Self::SigningCreated(kid) => L::new("signing_key_created", "signing key created").with("key", kid),
             Self::SigningWithdrawn(kid) => L::new("signing_key_withdrawn", "signing key withdrawn").with("key", kid),
             Self::MasterRotated => L::new("master_key_rotated", "master key rotated"),

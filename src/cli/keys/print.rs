@@ -7,7 +7,6 @@ use crate::{
         arguments::FormatArgs,
         output::{Emphasis, Style},
         process::ProcessContext,
-        rights_text,
         table::{Cell, TextTable},
     },
     model::{ApiKey, Direct, KeyAccount, KeyKind},
@@ -96,7 +95,7 @@ fn kind_text(kind: &KeyKind) -> String {
 
 /// Rights and networks as text.
 fn rights_text(key: &ApiKey) -> String {
-    let mut words = rights_text::words(&key.rights);
+    let mut words = key.rights.words();
     words.extend(key.networks.listed().iter().map(|_| format!("from {}", key.networks)));
     words.join(", ")
 }

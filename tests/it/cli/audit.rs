@@ -30,6 +30,7 @@ fn oa_134_the_audit_trail_is_printed_filtered_and_followed() {
         (&event["event"], &event["user"], &event["kind"]),
         (&"key_created".into(), &"ann".into(), &"key".into())
     );
+    assert_eq!((&event["name"], &event["rights"]), (&"laptop".into(), &"all servers".into()));
     assert_eq!(run(&["audit", "--limit", "1", "--json"]).lines().count(), 1);
     assert_eq!(run(&["audit", "--event", "denial"]), "");
 
@@ -39,7 +40,10 @@ fn oa_134_the_audit_trail_is_printed_filtered_and_followed() {
     run(&["keys", "revoke", id]);
     let mut line = String::new();
     BufReader::new(following.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert!(line.contains("  key_revoked  by=\"operator ") && line.ends_with(&format!("  key={id}\n")), "{line}");
+    assert!(
+        line.contains("  key_revoked  by=\"operator ") && line.ends_with(&format!("  key={id} user=ann\n")),
+        "{line}"
+    );
     following.kill().unwrap();
     following.wait().unwrap();
 }
