@@ -100,8 +100,6 @@ pub struct App {
     service: HttpService,
     connections: listener::ListenerSettings,
     public_url: PublicUrl,
-    /// The public URL, only if it is configured.
-    configured_url: Option<PublicUrl>,
     control: ControlFile,
     data_dir: PathBuf,
     /// These reserve the data folder for one gateway, with a record of it, and the database for one gateway or its
@@ -196,7 +194,6 @@ impl App {
             service,
             connections,
             public_url,
-            configured_url: config.public_url,
             control,
             data_dir: config.data_dir,
             locks: (process.guard(), lock, claim),
@@ -330,6 +327,11 @@ fn control_file(
     let control = tls.map_or(control.clone(), |tls| tls.reached_by(control));
     control.write(data_dir).context("the control file cannot be written")?;
     Ok(control)
+}
+
+/// Checks that no other gateway uses this data folder. One may begin to before the folder is locked.
+pub fn check_unused(folder: &Path) -> Result<(), DataLockError> {
+    DataLock::check_unused(folder)
 }
 
 /// Creates the data folder if needed, and locks it.

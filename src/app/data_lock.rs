@@ -85,6 +85,16 @@ impl DataLock {
         }
     }
 
+    /// Checks that no gateway of this user has the folder, without locking it.
+    pub(super) fn check_unused(folder: &Path) -> Result<(), DataLockError> {
+        match Self::holder(folder) {
+            Some(process) => {
+                Err(DataLockError::InUse { folder: folder.to_owned(), process: Some(process.to_string()) })
+            }
+            None => Ok(()),
+        }
+    }
+
     /// True if a gateway holds the lock of a folder.
     pub(super) fn is_held(folder: &Path) -> bool {
         let Ok(file) = own_files::open(&files::lock(folder)) else { return false };

@@ -30,8 +30,7 @@ impl App {
         Ok(match form {
             FirstAccessForm::Key => oauth.keys().first().await?.map(FirstAccess::Key),
             FirstAccessForm::Invitation => oauth.invitations().first().await?.map(|secret| {
-                let root = self.configured_url.as_ref().map(ToString::to_string).unwrap_or_default();
-                FirstAccess::Invitation(Secret::new(format!("{root}/invite?i={}", secret.expose())))
+                FirstAccess::Invitation(Secret::new(format!("{}/invite?i={}", self.public_url(), secret.expose())))
             }),
         })
     }

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::{
     arguments::{self, FormatArgs},
     failure::CommandFailure,
+    gateway_client::GatewayClient,
     invitations,
     process::ProcessContext,
     rights_args::OpenedArgs,
@@ -76,18 +77,24 @@ impl InviteArgs {
         let made = self.make(&store, rule).await;
         store.close().await;
         let (invitation, secret) = made?;
-        let address = address(process, secret.as_ref());
+        let address = secret.as_ref().map(|secret| address(process, secret));
         if self.form.json {
             let mut document = invitations::document(&invitation, store::now());
-            document["link"] = json!(address);
+            document["link"] = json!(address.map(|(address, _)| address));
             process.output.json(&document);
             return Ok(());
         }
-        if let Some(address) = &address {
+        if let Some((address, _)) = &address {
             process.output.print(address);
         }
         let remark = remark(&invitation);
         process.output.remark(&remark);
+        if let Some((_, InvitationReach::ThisMachine)) = address {
+            process.output.remark(
+                "Only this machine can open the link. For others, set `public_url` to the address that they use, such as \
+                 `https://mcp.example.com`, and restart the gateway.",
+            );
+        }
         Ok(())
     }
 
@@ -167,16 +174,27 @@ impl InviteArgs {
     }
 }
 
-/// The address of a link: the path alone, if nothing says where the gateway is.
+/// Where a link can be opened.
+enum InvitationReach {
+    ThisMachine,
+    PublicUrl,
+}
+
+/// The path and query of a link.
 pub(super) fn path(secret: &Secret) -> String {
     format!("/invite?i={}", secret.expose())
 }
 
-fn address(process: &ProcessContext, secret: Option<&Secret>) -> Option<String> {
-    let path = path(secret?);
+/// The address of a link at the public URL, else at the running gateway on this machine, else where it would listen.
+fn address(process: &ProcessContext, secret: &Secret) -> (String, InvitationReach) {
+    let path = path(secret);
     let config = arguments::load(&process.options.given(), process).ok();
-    let root = config.and_then(|config| config.public_url).map(|url| url.to_string()).unwrap_or_default();
-    Some(format!("{root}{path}"))
+    if let Some(url) = config.as_ref().and_then(|config| config.public_url.as_ref()) {
+        return (format!("{url}{path}"), InvitationReach::PublicUrl);
+    }
+    let running = GatewayClient::local(process).ok().and_then(|gateway| gateway.loopback_url().map(str::to_owned));
+    let root = running.or_else(|| config.map(|config| config.public_url(config.listen).to_string()));
+    (format!("{}{path}", root.unwrap_or_default()), InvitationReach::ThisMachine)
 }
 
 fn remark(invitation: &Invitation) -> String {

@@ -199,6 +199,8 @@ async fn run_app(
     // from here on a signal ends the gateway in order, with its last log lines
     let mut shutdown = Box::pin(shutdown_signal());
     let build = async {
+        // of a second start in the same place, this says more than a port that is taken
+        app::check_unused(&config.data_dir)?;
         let sockets = match sockets {
             None => Sockets::bind(&config).await?,
             Some(InheritedSockets { main, plain, .. }) => {
@@ -313,9 +315,8 @@ impl StartMessage<'_> {
             }
             Some(FirstAccess::Invitation(address)) => {
                 facts.push(("Invited", style.paint(Emphasis::Good, address.expose())));
-                let place = if address.expose().starts_with('/') { ", behind the gateway's address," } else { "" };
                 facts.push(faint(format!(
-                    "Open it in a browser{place} within 3 days: it makes your key, once. `lockkeeper invite owner{}` makes another.",
+                    "Open it in a browser within 3 days: it makes your key, once. `lockkeeper invite owner{}` makes another.",
                     self.options
                 )));
             }
