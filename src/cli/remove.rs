@@ -32,9 +32,8 @@ impl RemoveArgs {
                 .advise("`lockkeeper list` shows the servers"));
         };
         file.remove(&name);
-        if file.is_bare() {
-            process.output.remark("it was the last one: clients find no tools until you add another");
-        } else {
+        let was_last = file.is_bare();
+        if !was_last {
             // a group may name it
             file.load(process)?;
         }
@@ -47,6 +46,9 @@ impl RemoveArgs {
         }
         process.output.print(&format!("removed `{name}` from {shown}"));
         process.output.remark(&format!("file: {}", file.path().display()));
+        if was_last {
+            process.output.remark("it was the last one: clients find no tools until you add another");
+        }
         if let FileReader::Running = running_gateway::reader(file.path(), process) {
             process.output.remark("the running gateway ends it within seconds");
         }

@@ -1,4 +1,4 @@
-//! `lockkeeper restart`: starts a server of the running gateway anew.
+//! `lockkeeper restart`: restarts a server of the running gateway.
 
 use clap::Args;
 use http::Method;
@@ -6,6 +6,7 @@ use http::Method;
 use super::{
     arguments::FormatArgs, failure::CommandFailure, gateway_client::GatewayClient, operator, process::ProcessContext,
 };
+use crate::support::printable_text;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,19 +29,22 @@ impl RestartArgs {
         let gateway = GatewayClient::local(process)?;
         let by = operator::name(process);
         let document = gateway.operate(Method::POST, &["servers", &self.server, "restart"], &[("by", &by)]).await?;
-        if self.form.json {
-            process.output.json(&document);
-            return Ok(());
-        }
         let name = document["server"].as_str().unwrap_or(&self.server);
         let state = document["now"]["state"].as_str().unwrap_or("unknown");
-        process.output.print(&format!("started `{name}` anew: {state}"));
-        if let Some(reason) = document["now"]["reason"].as_str() {
-            process.output.remark(reason);
+        if self.form.json {
+            process.output.json(&document);
+        } else {
+            process.output.print(&format!("restarted `{name}`: {state}"));
         }
-        if state != "ready" {
-            process.output.remark("`lockkeeper status` says how it goes on");
+        match document["now"]["reason"].as_str() {
+            Some(reason) if state == "failed" => Err(CommandFailure::failed(format!("`{name}` did not start"))
+                .why(printable_text(reason))
+                .advise(format!("`lockkeeper logs {name}` shows what it printed"))),
+            _ if state == "ready" => Ok(()),
+            _ => {
+                process.output.remark("`lockkeeper status` shows what happens next");
+                Ok(())
+            }
         }
-        Ok(())
     }
 }

@@ -175,7 +175,8 @@ fn tell_foreign(foreign: &[ForeignRecords], process: &mut ProcessContext) {
     if has_own {
         return;
     }
-    for ForeignRecords { user, folder } in foreign {
+    // a record of this user that is not followed, such as one in a folder that others can write
+    for ForeignRecords { user, folder } in foreign.iter().filter(|record| record.user != own_user()) {
         let name = user_name(*user);
         let folder = folder.display();
         process.output.remark(&format!(
@@ -183,6 +184,16 @@ fn tell_foreign(foreign: &[ForeignRecords], process: &mut ProcessContext) {
              for that: `sudo -u {name} lockkeeper …`"
         ));
     }
+}
+
+#[cfg(unix)]
+fn own_user() -> u32 {
+    nix::unistd::geteuid().as_raw()
+}
+
+#[cfg(not(unix))]
+const fn own_user() -> u32 {
+    0
 }
 
 #[cfg(unix)]

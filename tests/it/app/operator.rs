@@ -123,7 +123,7 @@ async fn a_server_that_is_started_anew_fails_its_calls_with_the_reason_and_serve
     let (answer, restarted) = tokio::join!(caller.call("git__slow"), restart);
     assert!(answer.contains("the operator has the server started anew"), "{answer}");
     assert!(answer.contains("\"mayHaveRun\":true"), "{answer}");
-    assert_eq!(restarted, "started `git` anew: ready\n");
+    assert_eq!(restarted, "restarted `git`: ready\n");
     let processes = server.journal().processes();
     assert!(processes.len() >= 2, "{processes:?}");
     assert!(kill(Pid::from_raw(processes[0]), None).is_err(), "the first one is gone");
@@ -165,7 +165,7 @@ async fn a_server_that_does_not_start_is_tried_at_once_when_it_is_started_anew()
     assert_eq!(of().await["state"], "failed");
     // the next try by itself is minutes away
     write_program(&program, &server.script());
-    assert_eq!(printed(folder, &["restart", "git"]).await, "started `git` anew: ready\n");
+    assert_eq!(printed(folder, &["restart", "git"]).await, "restarted `git`: ready\n");
     assert_eq!(of().await.get("failing_since"), None);
     gateway.stop().await;
 }
