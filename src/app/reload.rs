@@ -103,12 +103,17 @@ impl Reloader {
     /// to finish. Must be called on a tokio runtime.
     pub fn apply(&self, config: &Config) -> ReloadReport {
         let mut state = self.state.lock();
-        let settings = take_over(&mut state.running, config);
+        let mut settings = take_over(&mut state.running, config);
         self.live.replace(&state.running);
         if let Err(error) = self.log.configure(log_settings(&state.running.log)) {
             tracing::error!(%error, "the log goes on as before");
         }
         let changes = self.replace(&config.backends, &config.groups);
+        let before = &state.running;
+        let stayed = config.backends.iter().filter(|spec| !changes.replaced.contains(&spec.id));
+        let other_rules = stayed.filter(|spec| before.backends.iter().any(|old| old.id == spec.id && old != *spec));
+        settings.applied.extend(other_rules.map(|spec| format!("servers.{}", spec.id)));
+        settings.applied.extend((before.groups != config.groups).then(|| "groups".to_owned()));
         state.running.backends.clone_from(&config.backends);
         state.running.groups.clone_from(&config.groups);
         state.pending.clone_from(&settings.pending);
@@ -124,14 +129,15 @@ impl Reloader {
     pub fn refuse(&self, reason: &str) {
         let at = self.clock.now();
         let reason = reason.lines().map(str::trim).collect::<Vec<_>>().join("; ");
-        self.state.lock().refused = Some(format!("not taken at {at}, the gateway runs on as before: {reason}"));
+        self.state.lock().refused =
+            Some(format!("has errors since {at}, so the gateway still uses the one before: {reason}"));
     }
 
     /// The difference between the running gateway and its configuration file, for the status.
     pub fn differences(&self) -> Vec<String> {
         let state = self.state.lock();
         let pending = (!state.pending.is_empty())
-            .then(|| format!("changed, and taken at the next start: {}", state.pending.join(", ")));
+            .then(|| format!("changed, takes effect at the next start: {}", state.pending.join(", ")));
         state.refused.iter().cloned().chain(pending).collect()
     }
 

@@ -235,6 +235,9 @@ impl IntoResponse for Problem {
     }
 }
 
+const FORGET_IN_CLAUDE_CODE: &str = "Claude Code: claude mcp remove NAME, then add it again with claude mcp add.";
+const FORGET_IN_VS_CODE: &str = "VS Code: “Authentication: Remove Dynamic Authentication Providers”.";
+
 impl From<AuthorizationError> for Problem {
     fn from(refusal: AuthorizationError) -> Self {
         let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
@@ -246,6 +249,9 @@ impl From<AuthorizationError> for Problem {
                 "The gateway cannot read what describes the app",
                 vec![
                     "Start the login in the app again in five minutes: apps that can register do so then.",
+                    "If this page comes again, have the app forget its login first:",
+                    FORGET_IN_CLAUDE_CODE,
+                    FORGET_IN_VS_CODE,
                     "If that does not help, send this text to the operator of this gateway.",
                 ],
             ),
@@ -255,8 +261,8 @@ impl From<AuthorizationError> for Problem {
             "invalid_client" => (
                 "Unknown app",
                 vec![
-                    "Claude Code: /mcp, then clear the authentication.",
-                    "VS Code: “Authentication: Remove Dynamic Authentication Providers”.",
+                    FORGET_IN_CLAUDE_CODE,
+                    FORGET_IN_VS_CODE,
                     "lockkeeper connect --logout, once.",
                     "mcp-remote: delete the folder ~/.mcp-auth.",
                 ],

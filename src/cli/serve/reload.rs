@@ -45,9 +45,10 @@ pub(super) async fn follow(
 /// Logs the effect of a configuration.
 fn tell(report: &ReloadReport) {
     let ReloadReport { changes, applied, pending } = report;
-    let names = |ids: &[BackendId]| ids.iter().map(BackendId::as_str).collect::<Vec<_>>().join(" ");
+    let names =
+        |ids: &[BackendId]| (!ids.is_empty()).then(|| ids.iter().map(BackendId::as_str).collect::<Vec<_>>().join(" "));
     let (added, replaced, removed) = (names(&changes.added), names(&changes.replaced), names(&changes.removed));
-    let changed = applied.join(" ");
+    let changed = (!applied.is_empty()).then(|| applied.join(" "));
     tracing::info!(added, replaced, removed, changed, "the configuration was read again");
     if !pending.is_empty() {
         let pending = pending.join(", ");
