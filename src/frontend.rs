@@ -43,7 +43,7 @@ pub use self::{
     state::{BehindEndpoint, EndpointServers, Routes},
 };
 use crate::{
-    model::{Binding, Endpoint, SessionId, Target, UserId, status::SessionStatus},
+    model::{Binding, ClientId, Endpoint, KeyId, SessionId, Target, UserId, status::SessionStatus},
     resource::{Authorized, Unheard},
 };
 
@@ -146,8 +146,18 @@ impl Frontend {
 
     /// Ends the sessions of a deleted user, and forgets the user's clients.
     pub async fn end_user(&self, user: &UserId) {
-        self.0.sessions.end_of_user(user).await;
+        self.0.sessions.end_of_user(user, |_| true).await;
         self.0.requests.forget_user(user);
+    }
+
+    /// Ends the sessions of a user's key that was sent directly.
+    pub async fn end_key(&self, user: &UserId, key: &KeyId) {
+        self.0.sessions.end_of_user(user, |owner| owner.key.as_ref() == Some(key)).await;
+    }
+
+    /// Ends the sessions of a user's app.
+    pub async fn end_app(&self, user: &UserId, client: &ClientId) {
+        self.0.sessions.end_of_user(user, |owner| owner.client.as_ref() == Some(client)).await;
     }
 
     /// Ends expired sessions, and writes the activity of the others to the store.

@@ -78,6 +78,7 @@ pub use self::{
     policy::StrangerVerdict,
     provider_accounts::{ClaimedAddress, GivenRights},
     redirect_uri::RedirectTarget,
+    revocation::EndedAccess,
     verify::{CredentialAccess, VerifiedCredential},
 };
 use self::{
@@ -89,7 +90,7 @@ use self::{
 };
 use crate::{
     audit::Audit,
-    model::{BackendId, Groups, IdentitySigner, UserId},
+    model::{BackendId, Groups, IdentitySigner},
     storage::{Storage, StorageError},
     support::{Clock, Random, SealingKey, Secret},
 };
@@ -186,9 +187,9 @@ impl OAuth {
         &self.0.invitations
     }
 
-    /// Users who are disabled or deleted from now on, by any process. Everything that is held for them ends.
-    pub fn gone_users(&self) -> broadcast::Receiver<UserId> {
-        self.0.revocations.gone_users()
+    /// Users, keys and grants that end from now on, by any process. Everything that is held for them ends.
+    pub fn ended(&self) -> broadcast::Receiver<EndedAccess> {
+        self.0.revocations.ended()
     }
 
     /// Devices waiting for a person.

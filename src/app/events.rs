@@ -10,7 +10,8 @@ use crate::{
     frontend::Frontend,
     gateway::Gateway,
     mcp::observer::{LifecycleEvent, Observer, RequesterObserver},
-    model::{BackendId, KnownEra, SessionId, UserId},
+    model::{BackendId, GrantId, KeyId, KnownEra, SessionId, UserId},
+    oauth::{EndedAccess, OAuth, OAuthError},
     storage::Storage,
 };
 
@@ -99,29 +100,66 @@ impl PendingEvents {
     }
 }
 
-/// Ends everything held for users who are disabled or deleted, by this process or another, until the sender is dropped.
-pub(super) async fn end_gone_users(
-    mut gone: broadcast::Receiver<UserId>,
-    (supervisor, gateway): (Arc<Supervisor>, Arc<Gateway>),
-    frontend: Frontend,
-    storage: Storage,
-) {
+/// The parts that hold something for users.
+pub(super) struct HeldParts {
+    pub(super) supervisor: Arc<Supervisor>,
+    pub(super) gateway: Arc<Gateway>,
+    pub(super) frontend: Frontend,
+    pub(super) storage: Storage,
+    pub(super) oauth: OAuth,
+}
+
+/// Ends everything held for users, keys and apps whose access ends, by this process or another, until the sender is dropped.
+pub(super) async fn end_held(mut ended: broadcast::Receiver<EndedAccess>, parts: HeldParts) {
     loop {
-        let user = match gone.recv().await {
-            Ok(user) => user,
+        match ended.recv().await {
+            Ok(access) => parts.end(&access).await,
             Err(broadcast::error::RecvError::Lagged(count)) => {
-                tracing::warn!(count, "users leave faster than what is held for them ends: it ends when it is idle");
-                continue;
+                tracing::warn!(count, "access ends faster than what is held for it: that ends when it is idle");
             }
             Err(broadcast::error::RecvError::Closed) => return,
-        };
-        frontend.end_user(&user).await;
-        supervisor.user_gone(&user);
-        gateway.user_gone(&user);
-        // rows of requests that were in progress when the user left
-        if let Err(error) = storage.users().delete_rest(&user).await {
-            tracing::warn!(%error, %user, "rows that were added for a user who left could not be deleted");
         }
+    }
+}
+
+// === impl HeldParts ===
+
+impl HeldParts {
+    async fn end(&self, access: &EndedAccess) {
+        let done = match access {
+            EndedAccess::User(user) => self.end_user(user).await,
+            EndedAccess::Key(key) => self.end_key(key).await,
+            EndedAccess::Grant(grant) => self.end_app(grant).await,
+        };
+        if let Err(error) = done {
+            tracing::warn!(%error, "what is held for access that ended may stay until it is idle");
+        }
+    }
+
+    async fn end_user(&self, user: &UserId) -> Result<(), OAuthError> {
+        self.frontend.end_user(user).await;
+        self.supervisor.user_gone(user);
+        self.gateway.user_gone(user);
+        // rows of requests that were in progress when the user left
+        Ok(self.storage.users().delete_rest(user).await?)
+    }
+
+    /// Ends the sessions of a key, unless it only has fewer rights now.
+    async fn end_key(&self, key: &KeyId) -> Result<(), OAuthError> {
+        if let Some(found) = self.oauth.keys().find(key).await?
+            && !self.oauth.keys().is_live(key).await?
+        {
+            self.frontend.end_key(&found.user, key).await;
+        }
+        Ok(())
+    }
+
+    /// Ends the sessions of the grant's app, unless its user has let it in again.
+    async fn end_app(&self, grant: &GrantId) -> Result<(), OAuthError> {
+        if let Some((user, client)) = self.oauth.grants().last_of(grant).await? {
+            self.frontend.end_app(&user, &client).await;
+        }
+        Ok(())
     }
 }
 

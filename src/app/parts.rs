@@ -6,7 +6,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     call_path::CallPath,
-    events::{self, PendingEvents},
+    events::{self, HeldParts, PendingEvents},
     freed_memory,
     kept_lists::KeptLists,
     known_servers::KnownServers,
@@ -52,11 +52,18 @@ impl Parts {
         let events = events.handle(Arc::clone(&self.path.gateway), self.path.frontend.clone());
         let cancel = self.cancel.clone();
         self.tracker.spawn(async move { cancel.run_until_cancelled(events).await });
-        let parts = (Arc::clone(&self.path.supervisor), Arc::clone(&self.path.gateway));
-        let (frontend, storage) = (self.path.frontend.clone(), self.storage.clone());
-        let gone = events::end_gone_users(self.oauth.gone_users(), parts, frontend, storage);
+        let ending = events::end_held(
+            self.oauth.ended(),
+            HeldParts {
+                supervisor: Arc::clone(&self.path.supervisor),
+                gateway: Arc::clone(&self.path.gateway),
+                frontend: self.path.frontend.clone(),
+                storage: self.storage.clone(),
+                oauth: self.oauth.clone(),
+            },
+        );
         let cancel = self.cancel.clone();
-        self.tracker.spawn(async move { cancel.run_until_cancelled(gone).await });
+        self.tracker.spawn(async move { cancel.run_until_cancelled(ending).await });
         self.tracker.spawn(known_servers.run(self.ended.clone()));
         self.tracker.spawn(kept_lists.run(self.ended.clone()));
         self.tracker.spawn(freed_memory::return_to_system(self.cancel.clone()));

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     audit::{GrantEvent, Revoker},
-    model::{AccessSubject, Grant, GrantId, Groups, Rights, UserId},
+    model::{AccessSubject, ClientId, Grant, GrantId, Groups, Rights, UserId},
     storage::ListedGrant,
 };
 
@@ -42,6 +42,11 @@ impl Grants {
         let listed = self.deps.storage.grants().list(Some(user), self.deps.now()).await?;
         let groups = self.deps.settings.backends.groups();
         Ok(listed.into_iter().map(|listed| GrantView::new(listed, &groups)).collect())
+    }
+
+    /// The user and the app of a grant that has ended, if the user has not let the app in again.
+    pub async fn last_of(&self, grant: &GrantId) -> Result<Option<(UserId, ClientId)>, OAuthError> {
+        Ok(self.deps.storage.grants().last_of(grant, self.deps.now()).await?)
     }
 
     /// The live grants of all users, newest first.

@@ -20,7 +20,7 @@ use super::{
     access_token::Claims, dependencies::OAuthDeps, error::OAuthError, signing::SigningKeys, usage::UsageRecorder,
 };
 use crate::{
-    model::{GrantId, UserId},
+    model::{GrantId, KeyId, UserId},
     storage::{RESTARTS_WITHIN, Revocation, RevocationFeed, StorageError},
     support::Timestamp,
 };
@@ -31,8 +31,8 @@ const SILENCE: Duration = Duration::from_secs(1);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Pause between failed reads.
 const TRIED_EVERY: Duration = Duration::from_millis(250);
-/// Number of removed users that are kept for a slow receiver.
-const GONE_USERS: usize = 1_024;
+/// Number of ends that are kept for a slow receiver.
+const MAX_ENDED: usize = 1_024;
 /// Time without a read after which the store may have deleted revocations that were not read.
 const LONG_SILENCE: Duration = Duration::from_hours(12);
 
@@ -52,8 +52,16 @@ pub(super) struct Revocations {
     read: AtomicI64,
     /// Number of changes of rights that were read so far.
     rights: AtomicU64,
-    /// Users who were disabled or deleted.
-    gone: broadcast::Sender<UserId>,
+    ended: broadcast::Sender<EndedAccess>,
+}
+
+/// A user, key or grant that has ended, or whose rights have narrowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EndedAccess {
+    /// Disabled or deleted.
+    User(UserId),
+    Key(KeyId),
+    Grant(GrantId),
 }
 
 #[derive(Debug)]
@@ -153,8 +161,8 @@ impl Revocations {
     ) -> Result<Self, OAuthError> {
         let read = AtomicI64::new(deps.now().as_millis());
         let feed = tokio::sync::Mutex::new(deps.storage.revocation_feed().await?);
-        let (rights, gone) = (AtomicU64::new(0), broadcast::Sender::new(GONE_USERS));
-        Ok(Self { deps, uses, index: RevocationIndex::default(), signing, feed, read, rights, gone })
+        let (rights, ended) = (AtomicU64::new(0), broadcast::Sender::new(MAX_ENDED));
+        Ok(Self { deps, uses, index: RevocationIndex::default(), signing, feed, read, rights, ended })
     }
 
     /// Number of the present state of all keys' rights. A credential that was verified under another number is verified
@@ -163,9 +171,9 @@ impl Revocations {
         self.rights.load(Ordering::Acquire)
     }
 
-    /// Users who are disabled or deleted from now on.
-    pub(super) fn gone_users(&self) -> broadcast::Receiver<UserId> {
-        self.gone.subscribe()
+    /// What ends from now on.
+    pub(super) fn ended(&self) -> broadcast::Receiver<EndedAccess> {
+        self.ended.subscribe()
     }
 
     /// The index of this process.
@@ -231,12 +239,18 @@ impl Revocations {
             let news = feed.read().await?;
             for revocation in &news {
                 self.index.revoke(revocation);
-                match revocation {
-                    Revocation::Rights(_) => drop(self.rights.fetch_add(1, Ordering::AcqRel)),
-                    // nothing to do without a listener
-                    Revocation::User(user) => drop(self.gone.send(user.clone())),
-                    _ => {}
-                }
+                let ended = match revocation {
+                    Revocation::User(user) => EndedAccess::User(user.clone()),
+                    Revocation::Key(key) => EndedAccess::Key(key.clone()),
+                    Revocation::Grant(grant) => EndedAccess::Grant(grant.clone()),
+                    Revocation::Rights(_) => {
+                        self.rights.fetch_add(1, Ordering::AcqRel);
+                        continue;
+                    }
+                    _ => continue,
+                };
+                // nothing to do without a listener
+                let _ = self.ended.send(ended);
             }
             if news.iter().any(|revocation| matches!(revocation, Revocation::SigningKey(_))) {
                 self.signing.sync().await?;

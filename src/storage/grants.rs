@@ -107,6 +107,20 @@ impl GrantTable<'_> {
         row.map(GrantRow::read).transpose()
     }
 
+    /// The user and the client of a grant, if the user has no live grant to this client.
+    pub async fn last_of(&self, id: &GrantId, now: Timestamp) -> Result<Option<(UserId, ClientId)>, StorageError> {
+        let row: Option<(String, String)> = sqlx::query_as(
+            "SELECT user_id, client FROM grants WHERE id = $1 AND NOT EXISTS (
+                 SELECT 1 FROM grants AS live WHERE live.user_id = grants.user_id AND live.client = grants.client
+                     AND live.revoked IS NULL AND live.expires > $2)",
+        )
+        .bind(id.as_str())
+        .bind(now.as_millis())
+        .fetch_optional(&self.0.pool)
+        .await?;
+        Ok(row.map(|(user, client)| (UserId::new(user), ClientId::new(client))))
+    }
+
     /// True if this user has a live grant to this client whose tokens go to the same origin.
     pub async fn has_consented(
         &self,

@@ -7,7 +7,7 @@ use tokio::{task::yield_now, time::Instant};
 use super::{Sessions, ends_with_row, has_row, record};
 use crate::{
     frontend::session::Session,
-    model::{Requester, SessionId, UserId},
+    model::{Caller, Requester, SessionId, UserId},
     storage::mcp_sessions::InactiveSince,
     support::{Digest, Timestamp},
 };
@@ -33,9 +33,9 @@ impl Sessions {
         }
     }
 
-    /// Ends the sessions of a user that are in memory.
-    pub(crate) async fn end_of_user(&self, user: &UserId) {
-        for session in self.table.of_user(user) {
+    /// Ends the sessions of a user that are in memory, if their owner is one of these.
+    pub(crate) async fn end_of_user(&self, user: &UserId, is_ended: impl Fn(&Caller) -> bool) {
+        for session in self.table.of_user(user).into_iter().filter(|session| is_ended(&session.owner)) {
             self.end(&session).await;
         }
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use futures_util::{SinkExt as _, StreamExt as _};
+use lockkeeper::app::ControlFile;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -191,6 +192,43 @@ async fn oa_116_a_revoked_grant_or_client_ends_its_streams_on_every_transport_an
             stream.end().await;
         }
     }
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn oa_116_sessions_end_with_their_key_or_the_last_grant_of_their_app_and_no_others() {
+    let folder = DataFolder::new();
+    let data = folder.path();
+    let gateway = Gateway::start(data).await;
+    let key = gateway.first_key.as_ref().unwrap().expose().to_owned();
+    let mut person = Person::new(&gateway.url, &key);
+    person.log_in().await;
+    let (app, other) = (person.connect_app("one app", "/mcp").await, person.connect_app("another", "/mcp").await);
+    let [ann, bob] = ["ann", "bob"].map(|user| made_key(data, &["--direct", "--user", user]));
+    for access in [&app.access, &other.access, &ann, &bob] {
+        assert_eq!(post(&gateway, access, &hello(), &[]).await.status(), StatusCode::OK);
+    }
+    let control = ControlFile::read(data).unwrap().unwrap();
+    // waits until the users with a session are these
+    let until = async |expected: &[&str]| loop {
+        let status = gateway.get("/api/status", Some(control.token.expose())).await.text().await.unwrap();
+        let status: Value = serde_json::from_str(&status).unwrap();
+        let mut users: Vec<_> =
+            status["sessions"].as_array().unwrap().iter().map(|one| one["user"].as_str().unwrap().to_owned()).collect();
+        users.sort();
+        if users == expected {
+            break;
+        }
+    };
+    in_time("all sessions", until(&["ann", "bob", "owner", "owner"])).await;
+    // fewer rights end no session
+    let id = |key: &str| key.split('_').nth(1).unwrap().to_owned();
+    run(data, &["keys", "set", &id(&ann), "--server", "demo"]);
+    run(data, &["grants", "revoke", "--client", &app.client]);
+    in_time("the end of the app's session", until(&["ann", "bob", "owner"])).await;
+    run(data, &["keys", "revoke", &id(&ann)]);
+    in_time("the end of the key's session", until(&["bob", "owner"])).await;
+    assert_eq!(post(&gateway, &bob, &hello(), &[]).await.status(), StatusCode::OK);
     gateway.stop().await;
 }
 
