@@ -25,7 +25,7 @@ const EXAMPLES: &str = "\
 Examples:
   lockkeeper invite ann                       all servers, by a link for 3 days
   lockkeeper invite bob --server docs --server git:read --key-expires 90d
-  lockkeeper invite ann --again               a further key of the user ann
+  lockkeeper invite ann --again               another key for ann, who keeps her rights
   lockkeeper invite owner                     the owner of a new gateway
   lockkeeper invite --email ann@example.com --login corp --group work
                                               at the provider [login.corp]
@@ -58,7 +58,8 @@ pub struct InviteArgs {
     /// Time for which the link can be used. Default: 3 days
     #[arg(long, value_name = "DURATION", value_parser = values::validity)]
     valid: Option<Duration>,
-    /// Makes a further key for a user who exists: whoever opens the link becomes that user
+    /// Makes another key for a user who exists: whoever opens the link becomes that user. Default rights: those of
+    /// the user's keys
     #[arg(long)]
     again: bool,
     /// Invites in the name of this user, within the user's rights; it ends with them. Default: the operator
@@ -140,7 +141,10 @@ impl InviteArgs {
             key: None,
         };
         let offer = rule.unwrap_or_else(|| InvitationOffer::Link(link()));
-        let rights: Rights = self.rights.rights();
+        let rights = match &self.user {
+            Some(user) if self.again && self.rights.is_empty() => present_rights(user, store).await?,
+            _ => self.rights.rights(),
+        };
         let new = NewInvitation { offer, rights, inviter: self.by.clone() };
         invitations.invite(new).await?.map_err(|refusal| self.refused(refusal))
     }
@@ -172,6 +176,14 @@ impl InviteArgs {
             }
         }
     }
+}
+
+/// What the live keys of a user allow together, without administration; without any, all servers.
+async fn present_rights(user: &UserId, store: &AdminStore) -> Result<Rights, CommandFailure> {
+    let keys = store.oauth.keys().list().await?;
+    let live = keys.into_iter().filter(|key| key.user == *user && key.is_live(store::now()));
+    let rights = live.map(|key| key.rights).reduce(|all, one| all.union(&one));
+    Ok(rights.map_or_else(Rights::all_backends, |rights| Rights { admin: false, ..rights }))
 }
 
 /// Where a link can be opened.

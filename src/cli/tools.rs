@@ -189,6 +189,12 @@ impl CallToolArgs {
         {
             return Err(refused);
         }
+        let without_tools = servers.iter().find_map(|server| Some(format!("{}: {}", server.id, server.lacks_tools()?)));
+        if let (Some(Outcome::Failed(_)), Some(why), true) = (&outcome, without_tools, others.is_empty()) {
+            return Err(CommandFailure::failed(format!("`{}` could not be called", self.name))
+                .why(why)
+                .advise("call it from a client that is connected to the gateway, or see `lockkeeper status`"));
+        }
         let failed = |why: String| CommandFailure::failed(format!("`{}` could not be called", self.name)).why(why);
         let result = match outcome {
             Some(Outcome::Complete(result)) => result.view::<Value>().unwrap_or_default(),

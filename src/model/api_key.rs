@@ -218,6 +218,16 @@ impl ApiKey {
         self.revoked.is_none() && self.disabled.is_none() && self.ends().is_none_or(|end| now < end)
     }
 
+    /// Why the key is not valid at `now`; `None` if it is.
+    pub fn ended(&self, now: Timestamp) -> Option<&'static str> {
+        match (self.disabled, self.revoked) {
+            (Some(_), _) => Some("the user is disabled"),
+            (None, Some(_)) => Some("the key was revoked"),
+            (None, None) if self.is_live(now) => None,
+            (None, None) => Some("the key has expired, or was rotated"),
+        }
+    }
+
     /// End of the key: its expiry, or the end of the overlap after a rotation.
     pub fn ends(&self) -> Option<Timestamp> {
         let overlap = self.rotated.as_ref().map(|rotated| rotated.until);

@@ -120,22 +120,22 @@ impl Keys {
         let mac = self.pepper.mac(parsed.as_ref().map_or(presented, |key| key.secret.expose()));
         let stored = found.as_ref().and_then(|(_, mac)| *mac);
         let is_right = (mac == stored.unwrap_or_else(|| Digest::sha256(""))) & stored.is_some();
-        let (valid, elsewhere) = match found.filter(|(key, _)| is_right && key.is_live(now)) {
-            Some((key, _)) if key.networks.allow(from) => (Some(key), None),
-            Some((key, _)) => (None, Some(key.id)),
-            None => (None, None),
-        };
-        if let Some(key) = valid {
+        let right = found.filter(|_| is_right).map(|(key, _)| key);
+        if let Some(key) = right.as_ref().filter(|key| key.is_live(now) && key.networks.allow(from)) {
             self.uses.note_key(&key.id);
-            return Ok(key.into());
+            return Ok(key.clone().into());
         }
         metrics::counter!("lockkeeper_key_refusals_total").increment(1);
         let refusal = limits.count(parsed.map(|key| key.id), from, now);
         // failures beyond the limits are not recorded, so that a flood does not fill the log
-        match (&refusal, elsewhere) {
-            (KeyRefusal::Unknown, Some(key)) => self.record_elsewhere(&key, from),
-            (KeyRefusal::Unknown, None) => self.deps.audit.record(RefusalEvent::Key { from }),
-            (KeyRefusal::Limited { .. } | KeyRefusal::Unavailable(_), _) => {}
+        if let KeyRefusal::Unknown = refusal {
+            match right.map(|key| (key.ended(now), key)) {
+                None => self.deps.audit.record(RefusalEvent::Key { from }),
+                Some((None, key)) => self.record_elsewhere(&key.id, from),
+                Some((Some(reason), ApiKey { id: key, user, .. })) => {
+                    self.deps.audit.record(RefusalEvent::EndedKey { key, user, from, reason });
+                }
+            }
         }
         Err(refusal)
     }

@@ -104,7 +104,7 @@ pub enum GrantProblem {
     #[error("grant {0} has expired (refresh_absolute)")]
     GrantExpired(GrantId),
     /// The API key behind the grant was revoked or has expired.
-    #[error("the API key behind grant {0} was revoked or has expired")]
+    #[error("the API key behind grant {0} was revoked or has expired, or its user is disabled")]
     KeyEnded(GrantId),
     /// The client is outside of the networks of the API key behind the grant.
     #[error("the request came from an address outside of the networks of the API key behind grant {0}")]

@@ -148,13 +148,11 @@ impl InvitationTable<'_> {
         Ok(row.and_then(|(outcome,)| outcome))
     }
 
-    /// Accepts a link: adds its key, and its user if new. Returns false, without changes, if the link cannot be used;
-    /// of several concurrent calls only one succeeds.
+    /// Accepts a link: adds its key, and its user if new, whose other open links end. Returns false, without changes, if the
+    /// link cannot be used; of several concurrent calls only one succeeds.
     pub async fn accept(&self, digest: &Digest, made: LinkedKey<'_>, now: Timestamp) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
-        if usable(&mut change, digest, now).await?.is_none() {
-            return Ok(false);
-        }
+        let Some(used) = usable(&mut change, digest, now).await? else { return Ok(false) };
         api_keys::insert(&mut change, made.key, Some(made.mac)).await?;
         sqlx::query("UPDATE invitations SET accepted = $1, key_id = $2, outcome = $3 WHERE digest = $4")
             .bind(now.as_millis())
@@ -163,6 +161,19 @@ impl InvitationTable<'_> {
             .bind(digest.as_bytes().as_slice())
             .execute(&mut *change)
             .await?;
+        if let InvitationOffer::Link(link) = &used.offer
+            && link.invitee == Invitee::New
+        {
+            let others = "SELECT * FROM invitations WHERE user_id = $1 AND revoked IS NULL";
+            let rows: Vec<InvitationRow> =
+                sqlx::query_as(others).bind(link.user.as_str()).fetch_all(&mut *change).await?;
+            for other in rows.into_iter().map(InvitationRow::read).collect::<Result<Vec<_>, _>>()? {
+                let is_for_new = matches!(&other.offer, InvitationOffer::Link(link) if link.invitee == Invitee::New);
+                if is_for_new && other.accepted.is_none() && other.is_live(now) {
+                    end(&mut change, &other, now).await?;
+                }
+            }
+        }
         change.commit().await?;
         Ok(true)
     }

@@ -4,13 +4,15 @@ use std::net::IpAddr;
 
 use crate::{
     audit::line::AuditLine,
-    model::{GrantId, KeyId},
+    model::{GrantId, KeyId, UserId},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RefusalEvent {
     /// A wrong API key, on a page or as a credential.
     Key { from: IpAddr },
+    /// An API key that was right and has ended.
+    EndedKey { key: KeyId, user: UserId, from: IpAddr, reason: &'static str },
     /// A valid API key in a place where it opens nothing.
     KeyMisplaced {
         key: Option<KeyId>,
@@ -39,6 +41,11 @@ impl RefusalEvent {
         use AuditLine as L;
         match self {
             Self::Key { from } => L::alarming("key_refused", "API key refused").with("ip", from),
+            Self::EndedKey { key, user, from, reason } => L::alarming("key_refused", "API key refused")
+                .with("user", user)
+                .with("key", key)
+                .with("ip", from)
+                .with("reason", reason),
             Self::KeyMisplaced { key, reason } => {
                 L::new("key_misplaced", "API key refused").maybe("key", key.as_ref()).with("reason", reason)
             }

@@ -23,7 +23,10 @@ fn oa_134_the_audit_trail_is_printed_filtered_and_followed() {
     run(&["keys", "create", "phone", "--user", "bob"]);
     let all = run(&["audit"]);
     assert_eq!(all.lines().filter(|line| line.contains("  key_created  by=\"operator ")).count(), 2, "{all}");
-    assert!(all.starts_with("20") && all.contains("kind=key  user=ann\n"), "{all}");
+    assert!(
+        all.starts_with("20") && all.contains("kind=key  name=laptop  rights=\"all servers\"  user=ann\n"),
+        "{all}"
+    );
     let of_ann = run(&["audit", "--user", "ann", "--since", "1h", "--json"]);
     let event: Value = serde_json::from_str(of_ann.trim_end()).unwrap();
     assert_eq!(
@@ -41,7 +44,7 @@ fn oa_134_the_audit_trail_is_printed_filtered_and_followed() {
     let mut line = String::new();
     BufReader::new(following.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert!(
-        line.contains("  key_revoked  by=\"operator ") && line.ends_with(&format!("  key={id} user=ann\n")),
+        line.contains("  key_revoked  by=\"operator ") && line.ends_with(&format!("  key={id}  user=ann\n")),
         "{line}"
     );
     following.kill().unwrap();

@@ -84,8 +84,11 @@ fn oa_155_a_link_is_printed_alone_and_listed_without_its_secret() {
 #[test]
 fn oa_155_the_command_line_refuses_what_cannot_be_and_says_what_to_do() {
     let folder = Folder::new(CONFIG);
-    folder.key(&["laptop", "--user", "ann"]);
+    folder.key(&["laptop", "--user", "ann", "--server", "docs"]);
     assert!(folder.refused(&["invite", "ann"]).contains("`--again` makes a further key"));
+    // a further key has the rights of the others
+    let again = folder.json(&["invite", "ann", "--again"]);
+    assert_eq!(again["rights"]["servers"]["only"], serde_json::json!({ "docs": "full" }));
     assert!(folder.refused(&["invite", "eve", "--again"]).contains("there is no user `eve`"));
     assert!(folder.refused(&["invite", "eve", "--server", "nope"]).contains("there is no server `nope`"));
     assert!(folder.refused(&["invite", "eve", "--by", "nobody"]).contains("cannot give these rights"));

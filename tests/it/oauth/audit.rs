@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper::{
     audit::{ClientEvent, LoginEvent},
-    model::{ClientId, KeyId, UserId},
+    model::{ClientId, KeyId, Rights, UserId},
     oauth::{UserCode, signing::RotationStart},
     storage::AuditSearch,
     support::Secret,
@@ -198,4 +198,23 @@ async fn oa_141_old_rows_are_deleted_after_the_configured_time() {
     authority.oauth.purge().await.unwrap();
     let left = names(&authority).await;
     assert_eq!(left[0], "token_refused", "{left:?}");
+}
+
+#[tokio::test]
+async fn oa_141_a_key_that_was_right_is_named_with_the_reason_for_its_refusal_and_a_guess_is_not() {
+    let authority = Authority::new().await;
+    let (disabled, holder) = Authority::key(&authority.oauth, "ann", Rights::all_backends()).await;
+    let (revoked, other) = Authority::key(&authority.oauth, "bob", Rights::all_backends()).await;
+    authority.oauth.users().disable(&holder.user).await.unwrap();
+    authority.oauth.keys().revoke(&other.key).await.unwrap();
+    let guess = format!("{}x", disabled.expose());
+    for presented in [disabled.expose(), revoked.expose(), &guess] {
+        authority.oauth.keys().authenticate(presented, HOME).await.unwrap_err();
+    }
+    let search = AuditSearch { event: Some("key_refused".to_owned()), ..AuditSearch::default() };
+    let refused: Vec<Value> = events(&authority, search).await.into_iter().map(|(_, fields, _)| fields).collect();
+    let named: Vec<_> = refused.iter().map(|fields| (fields["user"].as_str(), fields["reason"].as_str())).collect();
+    let expected =
+        [(Some("ann"), Some("the user is disabled")), (Some("bob"), Some("the key was revoked")), (None, None)];
+    assert_eq!(named, expected);
 }

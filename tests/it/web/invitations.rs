@@ -311,6 +311,21 @@ async fn oa_155_an_invitation_ends_with_its_inviters_rights_and_with_its_user() 
 }
 
 #[tokio::test]
+async fn other_links_for_a_new_user_end_when_one_is_used_and_no_others_do() {
+    let site = Site::open().await;
+    let (first, _) = (site.link("ann", only("files")).await, site.link("ann", only("files")).await);
+    let of_bob = site.link("bob", only("files")).await;
+    let mut browser = site.browser();
+    let page = browser.get(&first).await;
+    browser.accept(&page).await;
+    let listed = site.oauth.invitations().list().await.unwrap();
+    let mut states: Vec<_> = listed.iter().map(|one| one.state(site.clock.now())).collect();
+    states.sort_by_key(|state| format!("{state:?}"));
+    assert_eq!(states, [InvitationState::Accepted, InvitationState::Open, InvitationState::Revoked]);
+    assert_eq!(site.browser().get(&of_bob).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
 async fn a_user_who_invites_without_end_keeps_no_other_from_inviting() {
     let site = Site::open().await;
     site.key_for("eve").await;
