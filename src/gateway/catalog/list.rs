@@ -55,6 +55,8 @@ pub(crate) struct List {
     keys: HashSet<String>,
     /// The places of the entries in the order of their keys; filled by the first search.
     by_key: OnceLock<Vec<usize>>,
+    /// For each tool, whether it is said to read only; filled by the first question.
+    hinted: OnceLock<Vec<bool>>,
     /// The places and origins of resources and templates that are web addresses.
     web: Vec<(usize, Option<Origin>)>,
     /// The digest of its pages as received; `None` if there were none.
@@ -337,6 +339,15 @@ impl List {
 
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// For each tool, whether its server says that it only reads (`readOnlyHint`).
+    pub(crate) fn hinted(&self) -> &[bool] {
+        let is_hinted = |entry: &ListEntry| {
+            let annotations = Object::parse(&entry.raw)?.get("annotations")?;
+            Object::parse(annotations.as_bytes())?.get("readOnlyHint").map(|hint| hint.trim() == "true")
+        };
+        self.hinted.get_or_init(|| self.entries.iter().map(|entry| is_hinted(entry) == Some(true)).collect())
     }
 }
 
