@@ -338,11 +338,10 @@ impl Catalog {
     pub(crate) fn known(&self, user: &UserId, kind: ListKind) -> Option<Arc<List>> {
         let caches = self.caches.read();
         let own = caches.values().filter(|cache| cache.key.user() == Some(user));
-        let found = own.chain(caches.get(&ListCacheKey::OWN)).find_map(|cache| {
+        own.chain(caches.get(&ListCacheKey::OWN)).find_map(|cache| {
             let list = cache.list(kind);
             list.value().or_else(|| list.remembered())
-        });
-        found
+        })
     }
 
     /// False if the server declares no such list. The list of an earlier process is enough to know.

@@ -29,6 +29,8 @@ impl Gateway {
                 counts.read_only += usize::from(is_read_only);
             }
         }
-        Some(counts)
+        // what a server shows to nobody in particular says nothing of what it shows to this user
+        let is_locked = counts.tools == 0 && seen.entry.configured.connect_tool.is_some();
+        (!is_locked).then_some(counts)
     }
 }

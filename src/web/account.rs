@@ -78,7 +78,7 @@ pub(super) async fn show(
     let mut grants = state.oauth.grants().within(&holder).await?;
     // most recent first
     grants.sort_by_key(|view| Reverse(view.grant.last_used.unwrap_or(view.grant.created)));
-    let own = status.sessions.iter().filter(|client| covers(&holder, client)).collect();
+    let own: Vec<&SessionStatus> = status.sessions.iter().filter(|client| covers(&holder, client)).collect();
     let missing = accounts::missing(&state, &holder).await?;
     let page = account_page::AccountPage {
         layout: pages::Layout::new(&state.settings),
@@ -88,7 +88,7 @@ pub(super) async fn show(
         provider: provider(&state, &holder),
         notice: shown.ok().and_then(|Query(shown)| shown.done).map(AccountNotice::sentence),
         rights: rights(&key, &state.oauth.settings().backends.groups(), now),
-        apps: apps(&state, &grants, own, &missing),
+        apps: apps(&state, &grants, &own, &missing),
         accounts: accounts::of_holder(&state, &holder).await?,
         secrets: secrets::of(&state, &holder).await?,
         backends: backends(&state, &status, &holder, &missing),
@@ -248,7 +248,7 @@ fn backend_row(backend: &BackendStatus, verdict: StateVerdict) -> pages::Backend
 fn apps(
     state: &WebState,
     grants: &[GrantView],
-    clients: Vec<&SessionStatus>,
+    clients: &[&SessionStatus],
     missing: &HashSet<String>,
 ) -> Vec<account_page::AppItem> {
     let (now, backends) = (state.clock.now(), &state.oauth.settings().backends);
@@ -264,7 +264,8 @@ fn apps(
             ServerVerdict::Hidden => None,
         };
         let own = clients.iter().filter(|client| is_of(client, view)).map(|client| client_row(client)).collect();
-        account_page::AppItem::Connected(grant_row(view, servers.iter().filter_map(server).collect(), own, now))
+        let row = grant_row(view, servers.iter().filter_map(server).collect(), own, now);
+        account_page::AppItem::Connected(Box::new(row))
     };
     let connected: Vec<account_page::AppItem> = grants.iter().map(app).collect();
     let others = clients.iter().filter(|client| !grants.iter().any(|view| is_of(client, view)));
@@ -278,19 +279,20 @@ fn grant_row(
     now: Timestamp,
 ) -> account_page::GrantItem {
     let grant = &view.grant;
-    let brief = |server: &account_page::AppServer| match server.access {
-        Access::ReadOnly => format!("{} (read-only)", server.name),
-        _ => server.name.clone(),
+    let brief = |server: &account_page::AppServer| {
+        let mark = if server.access == Access::ReadOnly { " (read-only)" } else { "" };
+        format!("{}{mark}", server.name)
     };
-    let names: Vec<String> = servers.iter().map(brief).collect();
+    let names: Vec<String> = servers.iter().filter(|server| !server.lacks_login).map(brief).collect();
     let permissions = texts::permissions(&grant.scopes, &Groups::default());
     account_page::GrantItem {
         id: grant.id.to_string(),
         client: view.client_name.clone(),
         destination: texts::grant_destination(view),
         permissions: permissions.into_iter().filter(|one| one.sensitivity == texts::Sensitivity::High).collect(),
+        summary: texts::list(&names, SHOWN_SERVERS)
+            .unwrap_or_else(|| if servers.is_empty() { "no servers" } else { "no others" }.to_owned()),
         servers,
-        summary: texts::list(&names, SHOWN_SERVERS).unwrap_or_else(|| "no servers".to_owned()),
         ends: texts::day(grant.expires),
         clients,
         endpoint: grant.endpoint.to_string(),

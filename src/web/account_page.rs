@@ -49,7 +49,7 @@ pub(super) struct RightsItem {
 #[derive(Debug)]
 pub(super) enum AppItem {
     /// An app with a grant.
-    Connected(GrantItem),
+    Connected(Box<GrantItem>),
     /// A client with an API key, or one whose grant this login does not show.
     Client(ClientItem),
 }
@@ -63,7 +63,7 @@ pub(super) struct GrantItem {
     /// What it may do beside using servers.
     pub(super) permissions: Vec<Permission>,
     pub(super) servers: Vec<AppServer>,
-    /// The servers in brief.
+    /// The other servers in brief.
     pub(super) summary: String,
     pub(super) ends: String,
     /// Its programs that were active lately.

@@ -251,7 +251,11 @@ fn account(grants: Vec<GrantItem>, backends: BackendList) -> String {
         apps: if grants.is_empty() {
             Vec::new()
         } else {
-            grants.into_iter().map(AppItem::Connected).chain([AppItem::Client(client)]).collect()
+            grants
+                .into_iter()
+                .map(|grant| AppItem::Connected(Box::new(grant)))
+                .chain([AppItem::Client(client)])
+                .collect()
         },
         backends,
     };

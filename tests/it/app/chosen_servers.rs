@@ -70,9 +70,10 @@ async fn oa_158_what_a_person_leaves_out_does_not_exist_for_the_app() {
         async move { ask(app, &url, "tools/call", json!({ "name": name, "arguments": { "text": "x" } })).await }
     };
     let (left_out, unknown) = (call("spare__echo").await, call("nobody__echo").await);
-    let same = |answer: &Value, server: &str| serde_json::from_str::<Value>(&answer.to_string().replace(server, "S"));
+    let without_name =
+        |answer: &Value, server: &str| serde_json::from_str::<Value>(&answer.to_string().replace(server, "S"));
     assert_eq!((left_out.0, &left_out.1), (unknown.0, &None), "{left_out:?} {unknown:?}");
-    assert_eq!(same(&left_out.2, "spare").unwrap(), same(&unknown.2, "nobody").unwrap());
+    assert_eq!(without_name(&left_out.2, "spare").unwrap(), without_name(&unknown.2, "nobody").unwrap());
     assert_eq!(left_out.2["error"]["code"], -32602, "{left_out:?}");
     assert_eq!(call("plain__echo").await.2["result"]["content"][0]["text"], "x");
     assert_eq!(call("plain__about").await.2["error"]["code"], -32602, "it may read only");

@@ -103,6 +103,9 @@ async fn up_008_the_consent_page_offers_to_connect_and_goes_on_without_it() {
     let link =
         consent.body.split("href=\"/connect/github?consent=").nth(1).unwrap_or_else(|| panic!("{}", consent.body));
     let transaction = link.split('"').next().unwrap().to_owned();
+    for told in ["tools not known yet", "not connected"] {
+        assert!(consent.body.contains(told), "the page does not tell {told}: {}", consent.body);
+    }
     world.authority.account("ada");
     let callback = ada.approve(&format!("/connect/github?consent={transaction}")).await;
     let end = ada.get(&callback).await;
