@@ -91,7 +91,7 @@ use crate::{
     support::{Latch, SealingKey, Secret},
     telemetry::Telemetry,
     upstream::Upstream,
-    web::{self, StatusSource},
+    web::{self, StatusSource, ToolCounter},
 };
 
 /// A gateway that listens and is ready to serve.
@@ -390,7 +390,7 @@ impl Foundation<'_> {
             control: self.control.token.digest(),
         };
         let desk = self.desk((&path, &status), log, &world);
-        let web = self.web(public_url.clone(), status, &world);
+        let web = self.web(public_url.clone(), status, Self::tools(&path), &world);
         world.tracker.spawn(web.clone().sweep_sessions(world.cancel.clone()));
         world.tracker.spawn(web.clone().keep_logins_confirmed(world.cancel.clone()));
         let others = self.oauth.router().merge(machine::router(machine)).merge(operator::router(desk));
@@ -425,7 +425,7 @@ impl Foundation<'_> {
         }
     }
 
-    fn web(&self, public_url: Url, status: StatusSource, world: &World) -> web::WebState {
+    fn web(&self, public_url: Url, status: StatusSource, tools: ToolCounter, world: &World) -> web::WebState {
         web::WebState {
             oauth: self.oauth.clone(),
             upstream: self.upstream.clone(),
@@ -436,6 +436,7 @@ impl Foundation<'_> {
             providers: self.providers.clone(),
             tasks: world.tracker.clone(),
             status,
+            tools,
         }
     }
 

@@ -28,6 +28,7 @@ pub(crate) mod rewrite;
 
 mod route;
 mod shared;
+mod tool_counts;
 mod uri_owner;
 mod watch;
 

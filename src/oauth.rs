@@ -45,6 +45,7 @@ pub mod revocation;
 mod revocation_endpoint;
 mod revocation_watch;
 mod routes;
+mod server_choice;
 pub mod signing;
 mod token;
 mod usage;
@@ -79,6 +80,7 @@ pub use self::{
     provider_accounts::{ClaimedAddress, GivenRights},
     redirect_uri::RedirectTarget,
     revocation::EndedAccess,
+    server_choice::{ChoiceRefusal, ChosenServers, OfferedServers, ServerChoice},
     verify::{CredentialAccess, VerifiedCredential},
 };
 use self::{

@@ -263,8 +263,12 @@ impl Gate {
             return Ok(());
         }
         let existing = &self.oauth.settings().backends;
-        let verdict = existing.verdict(verified.caller.subject(), &endpoint.target, verified.opens.scopes());
-        admitted(verdict, || policy::baseline(endpoint))
+        match existing.verdict(verified.caller.subject(), &endpoint.target, verified.opens.scopes()) {
+            EndpointVerdict::Open => Ok(()),
+            // what a person left out does not exist for the app
+            EndpointVerdict::BeyondScopes => Err(ResourceRefusal::NoSuchServer),
+            EndpointVerdict::BeyondRights => Err(ResourceRefusal::NotAllowed),
+        }
     }
 
     fn parent_audience(&self) -> ParentAudience {

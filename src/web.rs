@@ -6,6 +6,7 @@
 
 mod accept;
 mod account;
+mod account_page;
 mod accounts;
 mod assets;
 mod authorize;
@@ -13,14 +14,17 @@ mod bound_logins;
 mod choice;
 mod connect;
 mod connect_address;
+mod consent;
+mod consent_page;
 mod decided;
 mod device;
 mod error;
+mod form_fields;
 mod forms;
+mod host_name;
 mod invite;
 mod login;
 pub(crate) mod login_cookie;
-mod opened_servers;
 mod pages;
 mod posted_form;
 mod problem;
@@ -48,18 +52,22 @@ use http::header;
 use tokio_util::sync::CancellationToken;
 
 use self::problem::Problem;
-pub use self::state::{StatusSource, WebSettings, WebState};
+pub use self::state::{StatusSource, ToolCounter, WebSettings, WebState};
 use crate::support::{log_context::carried_fields, panics};
 
 /// Maximum size of a form: 8 KiB (`OA-30`).
 const FORM_LIMIT: usize = 8 * 1024;
+/// Maximum size of a form that names servers: 64 KiB, for more than a thousand.
+const CONSENT_FORM_LIMIT: usize = 64 * 1024;
 
 /// Router of every page, with `/authorize` as an alias of `/oauth/authorize` (`OA-19`) and a fallback for unknown
 /// pages. Reads [`crate::model::ClientIp`] and [`crate::model::CorrelationId`] from the request extensions.
 pub fn router(state: WebState) -> Router {
     let sessions = session::layer(session::BrowserSessionStore::new(&state), &state.settings);
     let state = Arc::new(state);
-    let authorize = get(authorize::begin).post(authorize::decide);
+    let names_servers = || DefaultBodyLimit::max(CONSENT_FORM_LIMIT);
+    let authorize = get(authorize::begin).post(authorize::decide).layer(names_servers());
+    let device_decision = get(device::show_decision).post(device::decide).layer(names_servers());
     Router::new()
         .route("/", get(start::show))
         .route("/oauth/authorize", authorize.clone())
@@ -70,7 +78,7 @@ pub fn router(state: WebState) -> Router {
         .route("/oauth/login/callback/{provider}", get(provider_login::finish))
         .route("/oauth/login/backchannel/{provider}", post(provider_logout::receive))
         .route("/device", get(device::show).post(device::enter))
-        .route("/device/decision", get(device::show_decision).post(device::decide))
+        .route("/device/decision", device_decision)
         .route("/invite", get(invite::show).post(invite::accept).layer(from_fn(invite::unlisted)))
         .route("/logout", post(login::log_out))
         .route("/account", get(account::show))

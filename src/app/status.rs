@@ -10,10 +10,16 @@ use crate::{
     },
     oauth::BackendNames,
     support::Clock,
-    web::StatusSource,
+    web::{StatusSource, ToolCounter},
 };
 
 impl Foundation<'_> {
+    /// Returns the numbers of tools of servers.
+    pub(super) fn tools(path: &CallPath) -> ToolCounter {
+        let gateway = Arc::clone(&path.gateway);
+        Arc::new(move |target, server, user| gateway.tool_counts(target, server, user))
+    }
+
     /// Returns a function that collects the status.
     pub(super) fn status(&self, path: &CallPath, reloader: &Arc<Reloader>, clock: &Arc<dyn Clock>) -> StatusSource {
         let (reloader, existing) = (Arc::clone(reloader), self.oauth.settings().backends.clone());

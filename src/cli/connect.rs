@@ -230,6 +230,7 @@ impl ConnectArgs {
         let transport = LoginTransport { server, issuer: self.issuer.as_deref(), headers, network: Some(network) };
         let http = OAuthHttp::open(http).of_server(transport).map_err(|error| impossible(&error))?;
         Ok(LoginTarget {
+            client_name: client_name(),
             server: server.clone(),
             http,
             file,
@@ -300,4 +301,14 @@ fn authorize_param(text: &str) -> Result<(String, String), String> {
 
 fn redirect_uri(text: &str) -> Result<LoopbackUri, String> {
     LoopbackUri::parse(text).ok_or_else(|| "it must be an http URI on this machine, without query".to_owned())
+}
+
+/// The name of this client at authorization servers, with that of the machine: a person who sees several of them knows
+/// which is which.
+fn client_name() -> String {
+    let machine = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
+    match machine.trim() {
+        "" => "lockkeeper connect".to_owned(),
+        machine => format!("lockkeeper connect on {machine}"),
+    }
 }

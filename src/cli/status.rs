@@ -269,6 +269,7 @@ mod tests {
                 servers: vec!["git".to_owned(), "slow".to_owned()],
             }],
             sessions: vec![SessionStatus {
+                grant: None,
                 id: Some("0123abcd".to_owned()),
                 rights: None,
                 user: "key:lNctAbCdEf".to_owned(),

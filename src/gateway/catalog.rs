@@ -335,6 +335,16 @@ impl Catalog {
         self.base()?.list(kind).value()
     }
 
+    /// The list at hand for a user: their own, or the one that all are shown. Nothing is fetched.
+    pub(crate) fn known(&self, user: &UserId, kind: ListKind) -> Option<Arc<List>> {
+        let caches = self.caches.read();
+        let own = caches.values().filter(|cache| cache.key.user() == Some(user));
+        own.chain(caches.get(&ListCacheKey::OWN)).find_map(|cache| {
+            let list = cache.list(kind);
+            list.value().or_else(|| list.remembered())
+        })
+    }
+
     /// False if the server declares no such list. A list of an earlier run is enough to know.
     pub(crate) async fn may_have(&self, context: &Context, kind: ListKind) -> bool {
         let info = self.server_info(context);

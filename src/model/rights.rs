@@ -34,6 +34,15 @@ pub struct Rights {
     pub admin: bool,
 }
 
+// === impl Access ===
+
+impl Access {
+    /// Access for reading, or full access.
+    pub const fn unless_read_only(is_read_only: bool) -> Self {
+        if is_read_only { Self::ReadOnly } else { Self::Full }
+    }
+}
+
 // === impl Rights ===
 
 impl Rights {

@@ -43,6 +43,14 @@ impl Scope {
 }
 
 impl Scope {
+    /// The scope of one backend or group.
+    pub fn of(backend: BackendId, access: Access) -> Self {
+        match access {
+            Access::Full => Self::Backend(backend),
+            Access::ReadOnly => Self::BackendRead(backend),
+        }
+    }
+
     /// Why no backend or group may have this name: its scope or its path would be one of the gateway's own. `None` for
     /// every other name.
     pub fn reservation(backend: &BackendId) -> Option<&'static str> {
@@ -115,10 +123,7 @@ impl Scopes {
     /// A scope for each server and group named by rights; for all servers it is `mcp:use`.
     pub fn of(backends: &AllowedBackends) -> Self {
         let AllowedBackends::Only(names) = backends else { return std::iter::once(Scope::Use).collect() };
-        let scope = |(name, access): (&String, &Access)| {
-            let id = BackendId::parse(name).ok()?;
-            Some(if *access == Access::Full { Scope::Backend(id) } else { Scope::BackendRead(id) })
-        };
+        let scope = |(name, access): (&String, &Access)| Some(Scope::of(BackendId::parse(name).ok()?, *access));
         names.iter().filter_map(scope).collect()
     }
 }

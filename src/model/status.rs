@@ -6,12 +6,14 @@ mod output;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::backend::{ASKS_FOR_LOGIN, BackendState, BackendStatus, EraSource, EraStatus, OfferCounts, OmittedEntry};
+pub use self::backend::{
+    ASKS_FOR_LOGIN, BackendState, BackendStatus, EraSource, EraStatus, OfferCounts, OmittedEntry, ToolCounts,
+};
 pub use self::{
     empty_list::EmptyList,
     output::{KeptLine, OutputLine, OutputStream, last_output, last_output_text},
 };
-use super::{Rights, UserId};
+use super::{GrantId, Rights, UserId};
 use crate::support::memory::MemoryUse;
 
 /// The clients that a status lists.
@@ -147,6 +149,9 @@ pub struct SessionStatus {
     /// Rights, for the gateway's own use; not part of the document.
     #[serde(skip)]
     pub rights: Option<Rights>,
+    /// The grant of its token, for the gateway's own use; `None` for an API key sent directly.
+    #[serde(skip)]
+    pub grant: Option<GrantId>,
 }
 
 // === impl MemoryStatus ===

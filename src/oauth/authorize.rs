@@ -31,6 +31,7 @@ use super::{
     form::Params,
     redirect_uri::{RedirectTarget, RedirectUri},
     registration::Registrations,
+    server_choice::ServerChoice,
     usage::UsageRecorder,
 };
 use crate::{
@@ -258,13 +259,14 @@ impl Authorization {
         })))
     }
 
-    /// Approves: creates the grant and the code. The first decision about a request counts.
+    /// Approves what was chosen: creates the grant and the code. The first decision about a request counts.
     pub async fn approve(
         &self,
         sent: SentDecision<'_>,
         holder: &KeyHolder,
+        choice: ServerChoice<'_>,
     ) -> Result<DecisionOutcome, AuthorizationError> {
-        self.decisions.approve(sent, holder).await
+        self.decisions.approve(sent, holder, choice).await
     }
 
     /// Denies: the client receives `access_denied`. The first decision about a request counts.

@@ -36,6 +36,11 @@ impl BackendNames {
         }
     }
 
+    /// The names of all backends, in configured order.
+    pub fn servers(&self) -> Vec<BackendId> {
+        self.0.load().backends.clone()
+    }
+
     /// The names of all backends, then of all groups.
     pub fn all(&self) -> Vec<BackendId> {
         let names = self.0.load();

@@ -19,6 +19,7 @@ use super::{
     pepper::Pepper,
     rate_limits::RateLimit,
     registration::Registrations,
+    server_choice::{ChoiceRefusal, OfferedServers, ServerChoice},
     usage::UsageRecorder,
 };
 use crate::{
@@ -83,6 +84,9 @@ pub enum DeviceRefusal {
     /// Too many wrong codes.
     #[error("too many wrong codes; try again in {} s", .0.as_secs())]
     Limited(Duration),
+    /// The device waits on, and the person has to choose again.
+    #[error(transparent)]
+    Unchosen(#[from] ChoiceRefusal),
     #[error(transparent)]
     Unavailable(#[from] OAuthError),
 }
@@ -206,14 +210,18 @@ impl DeviceAuthorizations {
         Ok(Some(DeviceVerdict { client_name, is_approved: decided.is_approved, at: decided.at }))
     }
 
-    /// Approves the device, with the form of this token: it gets its tokens at its next poll. Works once.
+    /// Approves what was chosen with the form of this token: the device gets its tokens at its next poll. Works once.
     pub async fn approve(
         &self,
         (code, form): (&UserCode, &Secret),
         holder: &KeyHolder,
+        choice: ServerChoice<'_>,
         from: IpAddr,
     ) -> Result<DeviceVerdict, DeviceRefusal> {
         let pending = self.pending(code, holder, from).await?;
+        let target = &pending.endpoint.target;
+        let offered = OfferedServers::new(&self.deps.settings, holder, target, &pending.scopes);
+        let scopes = offered.granted(&pending.scopes, choice)?;
         if !self.keys.is_live(&holder.key).await? {
             return Err(DeviceRefusal::NotAllowed);
         }
@@ -225,7 +233,7 @@ impl DeviceAuthorizations {
             key: holder.key.clone(),
             client: pending.client.id.clone(),
             endpoint: pending.endpoint,
-            scopes: pending.scopes,
+            scopes,
             delivery: TokenDelivery::Device,
             created: now,
             expires: self.keys.expires(&holder.key).await?.map_or(end, |key_end| key_end.min(end)),

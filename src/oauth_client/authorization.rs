@@ -44,6 +44,8 @@ pub enum Attempt {
 #[derive(Debug)]
 pub struct LoginTarget {
     pub server: Url,
+    /// The name of this client, for people at the authorization server.
+    pub client_name: String,
     pub http: OAuthHttp,
     pub file: LoginFile,
     pub identity: ClientIdentity,
@@ -232,8 +234,8 @@ impl BrowserLogin {
             let callback =
                 Callback::bind(&self.target.redirect_uri.clone().unwrap_or_default()).await.map_err(unusable)?;
             let redirect_uri = callback.redirect_uri().as_str().to_owned();
-            let description =
-                ClientRegistration { redirect_uri, scope: scope.as_deref(), application: ApplicationType::Native };
+            let (name, application) = (self.target.client_name.clone(), ApplicationType::Native);
+            let description = ClientRegistration { name, redirect_uri, scope: scope.as_deref(), application };
             (
                 callback,
                 identify((&self.target.http, self.clock.now()), &self.target.identity, &server, description).await?,

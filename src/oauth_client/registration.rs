@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     model::AuthorizationSettings,
-    support::{Secret, Timestamp},
+    support::{Secret, Timestamp, printable_name},
 };
 
 /// Error for a secret without an issuer to send it to.
@@ -71,9 +71,14 @@ struct StoredClient {
     secret_expires: Option<Timestamp>,
 }
 
+/// Maximum length of a client's name, in characters: a host may have 253.
+const LONGEST_NAME: usize = 100;
+
 /// The client's description of itself.
 #[derive(Debug, Clone)]
 pub struct ClientRegistration<'a> {
+    /// Its name, for people at the authorization server.
+    pub name: String,
     /// The one redirect URI.
     pub redirect_uri: String,
     /// The scopes that the client will ask for, separated by spaces.
@@ -307,7 +312,7 @@ impl ClientRegistration<'_> {
             ApplicationType::Web => "web",
         };
         let mut request = json!({
-            "client_name": "Lockkeeper",
+            "client_name": printable_name(&self.name, LONGEST_NAME),
             "redirect_uris": [self.redirect_uri],
             "grant_types": ["authorization_code", "refresh_token"],
             "response_types": ["code"],
@@ -332,7 +337,20 @@ mod tests {
     }
 
     fn described(application: ApplicationType) -> ClientRegistration<'static> {
-        ClientRegistration { redirect_uri: "http://127.0.0.1:1/".to_owned(), scope: None, application }
+        let (name, redirect_uri) =
+            ("lockkeeper connect on laptop\u{202e}\n".to_owned(), "http://127.0.0.1:1/".to_owned());
+        ClientRegistration { name, redirect_uri, scope: None, application }
+    }
+
+    #[test]
+    fn up_004_a_client_registers_under_a_name_that_is_short_and_printable() {
+        let described = described(ApplicationType::Native);
+        let name = |name: String| {
+            let request = ClientRegistration { name, ..described.clone() }.request("none");
+            request["client_name"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(name(described.name.clone()), "lockkeeper connect on laptop");
+        assert_eq!(name("x".repeat(300)).len(), LONGEST_NAME);
     }
 
     #[test]

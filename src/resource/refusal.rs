@@ -23,6 +23,9 @@ pub(super) struct Challenge {
     pub(super) meant: Option<String>,
 }
 
+/// Description of a path where this caller has no endpoint.
+const NO_ENDPOINT: &str = "there is no such endpoint here";
+
 /// Reason for refusing a request.
 #[derive(Debug)]
 pub(super) enum ResourceRefusal {
@@ -35,6 +38,8 @@ pub(super) enum ResourceRefusal {
     /// A header that cannot hold a token: an invalid one, which the body describes.
     Malformed,
     Ambiguous,
+    /// The token has no scope for a server of this name, whether there is one or not (`OA-158`).
+    NoSuchServer,
     /// The token lacks these scopes.
     InsufficientScope(Scopes),
     /// The key lacks the rights. A new login with that key would not help, so no scope is named (`OA-110`).
@@ -49,9 +54,8 @@ pub(super) enum ResourceRefusal {
 impl ResourceRefusal {
     /// Response for a path that cannot be an endpoint, with or without a credential.
     pub(super) fn no_endpoint() -> Response {
-        let description = "there is no such endpoint here";
-        let body = json!({ "error": "not_found", "error_description": description });
-        (StatusCode::NOT_FOUND, Extension(RefusalReason::new(description)), Json(body)).into_response()
+        let body = json!({ "error": "not_found", "error_description": NO_ENDPOINT });
+        (StatusCode::NOT_FOUND, Extension(RefusalReason::new(NO_ENDPOINT)), Json(body)).into_response()
     }
 
     /// The response: identical for the same operation, byte for byte (`OA-111`).
@@ -121,6 +125,7 @@ impl ResourceRefusal {
                 "invalid_token",
                 "the credential is unknown, ended, revoked, for another endpoint, or a key without --direct; authorize again",
             ),
+            Self::NoSuchServer => (StatusCode::NOT_FOUND, "not_found", NO_ENDPOINT),
             Self::EndedStream => (
                 StatusCode::NOT_FOUND,
                 "not_found",

@@ -41,7 +41,8 @@ pub(super) async fn client(
         return Ok((kept, ClientSource::Kept));
     }
     let redirect_uri = metadata::redirect_uri(&context.issuer, backend);
-    let description = ClientRegistration { redirect_uri, scope, application: ApplicationType::Web };
+    let (name, application) = (metadata::client_name(&context.issuer), ApplicationType::Web);
+    let description = ClientRegistration { name, redirect_uri, scope, application };
     let client =
         identify((&http, context.now()), &ClientIdentity::Registered, authorization_server, description).await?;
     let text = Zeroizing::new(serde_json::to_vec(&client).map_err(|_| VaultError::Form)?);
@@ -65,7 +66,8 @@ pub(super) async fn unregistered(
     let Some((id, secret)) = given else { return Ok(None) };
     let identity = ClientIdentity::given(&id, secret, &spec.settings)?;
     let redirect_uri = metadata::redirect_uri(&context.issuer, backend);
-    let description = ClientRegistration { redirect_uri, scope: None, application: ApplicationType::Web };
+    let (name, application) = (metadata::client_name(&context.issuer), ApplicationType::Web);
+    let description = ClientRegistration { name, redirect_uri, scope: None, application };
     Ok(Some(identify((http, context.now()), &identity, authorization_server, description).await?))
 }
 

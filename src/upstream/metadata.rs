@@ -9,6 +9,12 @@ use crate::{model::BackendId, oauth_client::AuthorizationServer};
 const SIGNED: &str = ".json";
 const PUBLIC: &str = ".public.json";
 
+/// The name of the gateway, for people at an authorization server: they may use several.
+pub(super) fn client_name(issuer: &str) -> String {
+    let host = issuer.split_once("://").map_or(issuer, |(_, rest)| rest);
+    format!("Lockkeeper at {}", host.split('/').next().unwrap_or_default())
+}
+
 /// The redirect URI for a server.
 pub(super) fn redirect_uri(issuer: &str, backend: &BackendId) -> String {
     format!("{issuer}/oauth/upstream/callback/{backend}")
@@ -42,7 +48,7 @@ pub(super) fn document(issuer: &str, file: &str) -> Option<Value> {
     let backend = BackendId::parse(name).ok()?;
     let mut document = json!({
         "client_id": format!("{issuer}/oauth/client-metadata/{file}"),
-        "client_name": "Lockkeeper",
+        "client_name": client_name(issuer),
         "client_uri": issuer,
         "redirect_uris": [redirect_uri(issuer, &backend)],
         "grant_types": ["authorization_code", "refresh_token", "client_credentials"],
@@ -55,4 +61,20 @@ pub(super) fn document(issuer: &str, file: &str) -> Option<Value> {
         document["jwks_uri"] = format!("{issuer}/oauth/jwks").into();
     }
     Some(document)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn up_004_the_gateway_is_named_by_its_host() {
+        for (issuer, expected) in [
+            ("https://mcp.example.com", "Lockkeeper at mcp.example.com"),
+            ("http://127.0.0.1:8080", "Lockkeeper at 127.0.0.1:8080"),
+            ("https://mcp.example.com/p", "Lockkeeper at mcp.example.com"),
+        ] {
+            assert_eq!(document(issuer, "git.json").unwrap()["client_name"], expected);
+        }
+    }
 }

@@ -1,7 +1,7 @@
-//! The account page: grants, clients, backends, and revocation (`OA-132`). Keys may share a user: each key sees and
+//! The account page: apps, backends, and revocation (`OA-132`). Keys may share a user: each key sees and
 //! ends only grants that allow no more than the key.
 
-use std::{cmp::Reverse, sync::Arc, time::Duration};
+use std::{cmp::Reverse, collections::HashSet, sync::Arc, time::Duration};
 
 use axum::{
     extract::{self, Query, rejection::QueryRejection},
@@ -11,7 +11,7 @@ use http::StatusCode;
 use serde::Deserialize;
 
 use super::{
-    accounts,
+    account_page, accounts,
     forms::Purpose,
     login::{self, ButtonForm},
     pages::{self, PageResponse},
@@ -24,8 +24,8 @@ use super::{
 };
 use crate::{
     model::{
-        AccessPlace, AccessSubject, ApiKey, BackendId, GrantId, Groups, KeyAccount, KeyHistory, KeyKind, StateVerdict,
-        Target, UserId,
+        Access, AccessPlace, AccessSubject, ApiKey, BackendId, GrantId, Groups, KeyAccount, KeyHistory, KeyKind,
+        ServerVerdict, StateVerdict, Target, UserId,
         status::{
             BackendState, BackendStatus, GroupStatus, ListedClients, SessionStatus, Status, last_output, summary,
         },
@@ -33,6 +33,9 @@ use crate::{
     oauth::{GrantView, KeyHolder},
     support::Timestamp,
 };
+
+/// Number of an app's servers in its row.
+const SHOWN_SERVERS: usize = 3;
 
 /// Result of an action, shown once on the next page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -75,8 +78,9 @@ pub(super) async fn show(
     let mut grants = state.oauth.grants().within(&holder).await?;
     // most recent first
     grants.sort_by_key(|view| Reverse(view.grant.last_used.unwrap_or(view.grant.created)));
-    let own = |client: &&SessionStatus| covers(&holder, client);
-    let page = pages::AccountPage {
+    let own: Vec<&SessionStatus> = status.sessions.iter().filter(|client| covers(&holder, client)).collect();
+    let missing = accounts::missing(&state, &holder).await?;
+    let page = account_page::AccountPage {
         layout: pages::Layout::new(&state.settings),
         token: visitor.token(Purpose::Account).await?,
         user: holder.user_name(),
@@ -84,23 +88,22 @@ pub(super) async fn show(
         provider: provider(&state, &holder),
         notice: shown.ok().and_then(|Query(shown)| shown.done).map(AccountNotice::sentence),
         rights: rights(&key, &state.oauth.settings().backends.groups(), now),
-        grants: grants.iter().map(|grant| grant_row(grant, &state.oauth.settings().backends.groups(), now)).collect(),
+        apps: apps(&state, &grants, &own, &missing),
         accounts: accounts::of_holder(&state, &holder).await?,
         secrets: secrets::of(&state, &holder).await?,
-        clients: status.sessions.iter().filter(own).map(client_row).collect(),
-        backends: backends(&state, &status, &holder),
+        backends: backends(&state, &status, &holder, &missing),
     };
     Ok(PageResponse(StatusCode::OK, page).into_response())
 }
 
 /// The rights of the key, since when it has them, and their source.
-fn rights(key: &ApiKey, groups: &Groups, now: Timestamp) -> pages::RightsItem {
+fn rights(key: &ApiKey, groups: &Groups, now: Timestamp) -> account_page::RightsItem {
     let KeyHistory { given_by, changed, changed_by } = &key.history;
     let changed = changed.map(|changed| {
         let by = changed_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
         format!("{}{by}", texts::ago(now.since(changed)))
     });
-    pages::RightsItem {
+    account_page::RightsItem {
         permissions: texts::rights(&key.rights, groups),
         since: texts::ago(now.since(key.created)),
         given_by: given_by.clone(),
@@ -161,16 +164,27 @@ pub(super) async fn holder_of(visitor: &Visitor, token: &str) -> Result<Option<K
 }
 
 /// Backends and groups that this key opens, with the states of the backends, and the number in each state.
-pub(super) fn backends(state: &WebState, status: &Status, holder: &KeyHolder) -> pages::BackendList {
+pub(super) fn backends(
+    state: &WebState,
+    status: &Status,
+    holder: &KeyHolder,
+    missing: &HashSet<String>,
+) -> pages::BackendList {
     let (subject, groups) = (holder.subject(), state.oauth.settings().backends.groups());
     let seen = |backend| verdict(subject, AccessPlace::Anywhere(&groups), backend);
     let own = status.backends.iter().map(|backend| (backend, seen(&backend.id)));
     let own: Vec<(&BackendStatus, StateVerdict)> = own.filter(|(_, seen)| *seen != StateVerdict::Hidden).collect();
     let administers = subject.administration(None).is_open();
     pages::BackendList {
-        configuration: if administers { status.configuration.clone() } else { Vec::new() },
+        configuration: status.configuration.iter().filter(|_| administers).map(|text| texts::plain(text)).collect(),
         summary: summary(own.iter().map(|(backend, _)| &backend.state)),
-        items: own.into_iter().map(|(backend, seen)| backend_row(backend, seen)).collect(),
+        items: own
+            .into_iter()
+            .map(|(backend, seen)| pages::BackendItem {
+                lacks_login: missing.contains(&backend.id),
+                ..backend_row(backend, seen)
+            })
+            .collect(),
         groups: status.groups.iter().filter_map(|group| group_item(group, subject)).collect(),
         groups_note: match only_group(state, status, holder) {
             Some(_) => "Your key opens these addresses alone.",
@@ -225,16 +239,61 @@ fn backend_row(backend: &BackendStatus, verdict: StateVerdict) -> pages::Backend
         said.extend(backend.other_era().map(str::to_owned));
         said.extend(backend.warnings.iter().cloned());
     }
-    pages::BackendItem { id: backend.id.clone(), state: backend.state.word(), detail: said.join("; "), output }
+    let (state, detail) = (backend.state.word(), texts::plain(&said.join("; ")));
+    pages::BackendItem { id: backend.id.clone(), state, lacks_login: false, detail, output }
 }
 
-fn grant_row(view: &GrantView, groups: &Groups, now: Timestamp) -> pages::GrantItem {
+/// The apps with their programs, then the clients that belong to none of them.
+fn apps(
+    state: &WebState,
+    grants: &[GrantView],
+    clients: &[&SessionStatus],
+    missing: &HashSet<String>,
+) -> Vec<account_page::AppItem> {
+    let (now, backends) = (state.clock.now(), &state.oauth.settings().backends);
+    let (groups, servers) = (backends.groups(), backends.servers());
+    let is_of = |client: &SessionStatus, view: &GrantView| client.grant.as_ref() == Some(&view.grant.id);
+    let app = |view: &GrantView| {
+        let subject = AccessSubject { user: &view.grant.user, rights: &view.rights };
+        let server = |id: &BackendId| match subject.server(AccessPlace::At(&view.grant.endpoint.target, &groups), id) {
+            ServerVerdict::Visible(access) => {
+                let (name, lacks_login) = (id.to_string(), missing.contains(id.as_str()));
+                Some(account_page::AppServer { name, access, lacks_login })
+            }
+            ServerVerdict::Hidden => None,
+        };
+        let own = clients.iter().filter(|client| is_of(client, view)).map(|client| client_row(client)).collect();
+        let row = grant_row(view, servers.iter().filter_map(server).collect(), own, now);
+        account_page::AppItem::Connected(Box::new(row))
+    };
+    let connected: Vec<account_page::AppItem> = grants.iter().map(app).collect();
+    let others = clients.iter().filter(|client| !grants.iter().any(|view| is_of(client, view)));
+    connected.into_iter().chain(others.map(|client| account_page::AppItem::Client(client_row(client)))).collect()
+}
+
+fn grant_row(
+    view: &GrantView,
+    servers: Vec<account_page::AppServer>,
+    clients: Vec<account_page::ClientItem>,
+    now: Timestamp,
+) -> account_page::GrantItem {
     let grant = &view.grant;
-    pages::GrantItem {
+    let brief = |server: &account_page::AppServer| {
+        let mark = if server.access == Access::ReadOnly { " (read-only)" } else { "" };
+        format!("{}{mark}", server.name)
+    };
+    let names: Vec<String> = servers.iter().filter(|server| !server.lacks_login).map(brief).collect();
+    let permissions = texts::permissions(&grant.scopes, &Groups::default());
+    account_page::GrantItem {
         id: grant.id.to_string(),
         client: view.client_name.clone(),
         destination: texts::grant_destination(view),
-        permissions: texts::permissions(&grant.scopes, groups),
+        permissions: permissions.into_iter().filter(|one| one.sensitivity == texts::Sensitivity::High).collect(),
+        summary: texts::list(&names, SHOWN_SERVERS)
+            .unwrap_or_else(|| if servers.is_empty() { "no servers" } else { "no others" }.to_owned()),
+        servers,
+        ends: texts::day(grant.expires),
+        clients,
         endpoint: grant.endpoint.to_string(),
         key: (!grant.user.is_of_key()).then(|| view.key_name.clone()),
         created: texts::ago(now.since(grant.created)),
@@ -242,8 +301,8 @@ fn grant_row(view: &GrantView, groups: &Groups, now: Timestamp) -> pages::GrantI
     }
 }
 
-fn client_row(client: &SessionStatus) -> pages::ClientItem {
-    pages::ClientItem {
+fn client_row(client: &SessionStatus) -> account_page::ClientItem {
+    account_page::ClientItem {
         name: client.client.clone(),
         endpoint: client.endpoint.clone(),
         protocol_version: client.protocol_version.clone(),

@@ -1,6 +1,8 @@
 //! What servers need from each user, as pages show it: accounts there, and secrets.
 
-use super::{opened_servers::OpenedServers, pages, problem::Problem, state::WebState, texts};
+use std::collections::HashSet;
+
+use super::{pages, problem::Problem, state::WebState, texts};
 use crate::{
     model::{AccessPlace, BackendId, Groups},
     oauth::KeyHolder,
@@ -19,19 +21,9 @@ fn sees_among(groups: &Groups, holder: &KeyHolder, server: &BackendId) -> bool {
 
 /// The servers where the user logs in, among the ones the holder sees.
 pub(super) async fn of_holder(state: &WebState, holder: &KeyHolder) -> Result<Vec<pages::AccountItem>, Problem> {
-    let groups = state.oauth.settings().backends.groups();
-    among(state, holder, |server| sees_among(&groups, holder, server)).await
-}
-
-/// The servers where the user logs in, among the visible ones.
-async fn among(
-    state: &WebState,
-    holder: &KeyHolder,
-    is_seen: impl Fn(&BackendId) -> bool,
-) -> Result<Vec<pages::AccountItem>, Problem> {
-    let now = state.clock.now();
+    let (now, groups) = (state.clock.now(), state.oauth.settings().backends.groups());
     let all = state.upstream.connections().of(&holder.user).await?;
-    let own = all.into_iter().filter(|one| is_seen(&one.backend));
+    let own = all.into_iter().filter(|one| sees_among(&groups, holder, &one.backend));
     let item = |ConnectionView { backend, login }: ConnectionView| pages::AccountItem {
         backend: backend.to_string(),
         connected: login.as_ref().map(|login| texts::ago(now.since(login.connected))),
@@ -41,29 +33,13 @@ async fn among(
     Ok(own.map(item).collect())
 }
 
-/// The servers that a grant would open and where the user logs in or needs secrets. A server that lacks anything counts
-/// as not connected.
-pub(super) async fn of_grant(
-    state: &WebState,
-    holder: &KeyHolder,
-    opened: &OpenedServers<'_>,
-) -> Result<Vec<pages::AccountItem>, Problem> {
-    let mut items = among(state, holder, |server| opened.have(server)).await?;
-    for SecretView { servers, entered, .. } in secrets(state, holder).await? {
-        for server in servers.iter().filter(|server| opened.have(server)) {
-            let connected = entered.map(|entered| texts::ago(state.clock.now().since(entered)));
-            match items.iter_mut().find(|item| item.backend == server.as_str()) {
-                Some(item) => item.connected = item.connected.take().filter(|_| connected.is_some()),
-                None => items.push(pages::AccountItem {
-                    backend: server.to_string(),
-                    connected,
-                    issuer: String::new(),
-                    scope: String::new(),
-                }),
-            }
-        }
-    }
-    Ok(items)
+/// The servers that lack a login or a secret of the user, among the ones the holder sees.
+pub(super) async fn missing(state: &WebState, holder: &KeyHolder) -> Result<HashSet<String>, Problem> {
+    let accounts = of_holder(state, holder).await?;
+    let accounts = accounts.into_iter().filter(|item| item.connected.is_none()).map(|item| item.backend);
+    let secrets = secrets(state, holder).await?.into_iter().filter(|secret| secret.entered.is_none());
+    let secrets = secrets.flat_map(|secret| secret.servers).map(|server| server.to_string());
+    Ok(accounts.chain(secrets).collect())
 }
 
 /// The secrets that the holder may see, with the servers that need them.

@@ -11,10 +11,11 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 
 use super::{
-    accounts, decided,
+    consent::{self, ConsentRequest},
+    consent_page, decided,
+    form_fields::FormFields,
     forms::Purpose,
     login,
-    opened_servers::OpenedServers,
     pages::{self, PageResponse},
     posted_form::PostedForm,
     problem::Problem,
@@ -25,25 +26,27 @@ use super::{
 use crate::{
     model::{ClientIp, RefusalCode, RefusalReason},
     oauth::{
-        self, BeginOutcome, DecisionOutcome, KeyHolder, RequestSource, RequestState, SentDecision, StoreOutcome,
-        Transaction, TransactionId, Trust,
+        self, BeginOutcome, ChoiceRefusal, ChosenServers, DecisionOutcome, KeyHolder, RequestSource, RequestState,
+        SentDecision, ServerChoice, StoreOutcome, Transaction, TransactionId, Trust,
     },
     support::Secret,
 };
 
 /// A person can read the denial for this long before the browser goes on to the app.
 const TOLD_AFTER: Duration = Duration::from_secs(3);
+
 /// Form of the login and consent pages. A missing field counts as empty.
 #[derive(Deserialize)]
+#[serde(try_from = "FormFields")]
 pub(super) struct DecisionForm {
     /// Id of a pending request, or, on a login page, the whole request, sealed (`OA-68`).
-    #[serde(default)]
     transaction: String,
-    #[serde(default)]
     token: String,
     decision: Option<Decision>,
     /// API key; only the login page sends it.
     key: Option<Secret>,
+    /// The chosen servers; only the consent page sends them.
+    servers: ChosenServers,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -76,7 +79,7 @@ pub(super) async fn show(
     Path(transaction): Path<String>,
 ) -> Result<Response, Problem> {
     let id = TransactionId::parse(&transaction).ok_or_else(Problem::lapsed)?;
-    ask(&state, &mut visitor, &id).await
+    ask(&state, &mut visitor, &id, None).await
 }
 
 /// `POST /oauth/authorize`: form of both pages.
@@ -114,7 +117,7 @@ async fn decide_waiting(
         // a form from before a login never approves
         Some(Decision::Approve) if shown.is_current => {
             let holder = holder.ok_or_else(Problem::logged_out)?;
-            state.oauth.authorization().approve(sent, &holder).await?
+            state.oauth.authorization().approve(sent, &holder, ServerChoice::Of(&form.servers)).await?
         }
         Some(Decision::Deny) => state.oauth.authorization().deny(sent, holder.as_ref()).await?,
         Some(Decision::Approve | Decision::LogIn) | None => return Ok(to_consent(state, id)),
@@ -125,6 +128,7 @@ async fn decide_waiting(
         }
         DecisionOutcome::Answer { redirect, .. } => redirect_to_app(state, &redirect),
         DecisionOutcome::Before(request) => Ok(decided::page(state, &request)),
+        DecisionOutcome::Unchosen(refusal) => ask(state, visitor, id, Some((&form.servers, refusal))).await,
     }
 }
 
@@ -201,14 +205,20 @@ async fn proceed(state: &WebState, visitor: &mut Visitor, transaction: &Transact
         return Ok(PageResponse(StatusCode::OK, page).into_response());
     };
     match state.oauth.authorization().keep(transaction, &browser, &holder).await? {
-        StoreOutcome::Waiting | StoreOutcome::Spent => ask(state, visitor, &transaction.id).await,
+        StoreOutcome::Waiting | StoreOutcome::Spent => ask(state, visitor, &transaction.id, None).await,
         StoreOutcome::Refused(redirect) => redirect_to_app(state, &redirect),
     }
 }
 
 /// The consent page of a pending request; or a redirect back to an app that the operator vouches for (`OA-71`). A
-/// pending request implies that the person logged in for it (`OA-77`).
-async fn ask(state: &WebState, visitor: &mut Visitor, id: &TransactionId) -> Result<Response, Problem> {
+/// pending request implies that the person logged in for it (`OA-77`). After a choice that grants nothing, `refused` has
+/// it, and the page says why.
+async fn ask(
+    state: &WebState,
+    visitor: &mut Visitor,
+    id: &TransactionId,
+    refused: Option<(&ChosenServers, ChoiceRefusal)>,
+) -> Result<Response, Problem> {
     let browser = visitor.browser().await?;
     let pending = match state.oauth.authorization().look_up(id, &browser).await? {
         RequestState::Waiting(pending) => pending,
@@ -222,30 +232,30 @@ async fn ask(state: &WebState, visitor: &mut Visitor, id: &TransactionId) -> Res
         // no form: only this browser knows the id
         let token = Secret::new(id.as_str());
         let sent = SentDecision { id, browser: &browser, form: &token };
-        return match state.oauth.authorization().approve(sent, &holder).await? {
+        return match state.oauth.authorization().approve(sent, &holder, ServerChoice::AsAsked).await? {
             DecisionOutcome::Answer { redirect, .. } => redirect_to_app(state, &redirect),
             DecisionOutcome::Before(request) => Ok(decided::page(state, &request)),
+            // nothing was to be chosen
+            DecisionOutcome::Unchosen(_) => Err(Problem::internal()),
         };
     }
-    let scopes = pending.scopes_for(&holder);
-    let opened = OpenedServers::new(state, &holder, &pending.endpoint.target, &scopes);
-    let page = pages::ConsentPage {
+    let (target, scopes) = (&pending.endpoint.target, &pending.scopes_for(&holder));
+    let page = consent_page::ConsentPage {
         layout: pages::Layout::new(&state.settings),
         token: visitor.token(Purpose::Transaction(id.as_str())).await?,
-        subject: pages::ConsentSubject::App {
+        subject: consent_page::ConsentSubject::App {
             transaction: id.as_str(),
             destination: texts::destination(&pending.redirect),
         },
         client: &pending.client_name,
-        origin: &pending.client_origin,
-        accounts: accounts::of_grant(state, &holder, &opened).await?,
-        permissions: texts::permissions(&scopes, &state.oauth.settings().backends.groups()),
-        servers: opened.sentence(state),
+        origin: (&pending.client_origin).into(),
+        choice: consent::choice(state, ConsentRequest { holder: &holder, target, scopes, refused }).await?,
         resource: &pending.resource,
         lifetime: texts::span(pending.grant_lifetime),
         user: holder.user_name(),
     };
-    Ok(PageResponse(StatusCode::OK, page).into_response())
+    let status = if refused.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+    Ok(PageResponse(status, page).into_response())
 }
 
 async fn login_page<'a>(
@@ -290,7 +300,8 @@ fn redirect_to_app(state: &WebState, redirect: &oauth::Redirect) -> Result<Respo
         }
         Trust::ShowLink { host, reason } => {
             let (layout, refusal) = (pages::Layout::new(&state.settings), RefusalCode::mint(&*state.random));
-            let page = pages::ReturnPage { layout, reason, host, location: &redirect.location, refusal };
+            let told = texts::plain(reason);
+            let page = pages::ReturnPage { layout, reason: &told, host, location: &redirect.location, refusal };
             let mut answer = PageResponse(StatusCode::BAD_REQUEST, page).into_response();
             answer.extensions_mut().insert(RefusalReason { reason: reason.clone().into(), code: Some(refusal) });
             Ok(answer)
@@ -307,4 +318,20 @@ fn open_app(state: &WebState, location: &str) -> Result<Response, Problem> {
     let next = HeaderValue::try_from(format!("0; url={location}")).map_err(|_| Problem::internal())?;
     answer.headers_mut().insert(header::REFRESH, next);
     Ok(answer)
+}
+
+// === impl DecisionForm ===
+
+impl TryFrom<FormFields> for DecisionForm {
+    type Error = serde::de::value::Error;
+
+    fn try_from(mut fields: FormFields) -> Result<Self, Self::Error> {
+        Ok(Self {
+            transaction: fields.once("transaction")?.unwrap_or_default(),
+            token: fields.once("token")?.unwrap_or_default(),
+            decision: fields.button()?,
+            key: fields.once("key")?.map(Secret::new),
+            servers: fields.servers()?,
+        })
+    }
 }

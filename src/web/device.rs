@@ -12,11 +12,12 @@ use serde::Deserialize;
 use url::form_urlencoded;
 
 use super::{
-    accounts,
+    consent::{self, ConsentRequest},
+    consent_page::{self, ConsentSubject},
+    form_fields::FormFields,
     forms::Purpose,
     login,
-    opened_servers::OpenedServers,
-    pages::{self, Alert, ConsentSubject, DeviceOutcome, PageResponse},
+    pages::{self, Alert, DeviceOutcome, PageResponse},
     posted_form::PostedForm,
     problem::Problem,
     state::WebState,
@@ -25,7 +26,7 @@ use super::{
 };
 use crate::{
     model::{RefusalCode, RefusalReason},
-    oauth::{DeviceRefusal, DeviceVerdict, KeyHolder, UserCode},
+    oauth::{ChoiceRefusal, ChosenServers, DeviceRefusal, DeviceVerdict, KeyHolder, ServerChoice, UserCode},
     support::Secret,
 };
 
@@ -54,12 +55,12 @@ pub(super) struct CodeForm {
 
 /// Form of the consent page.
 #[derive(Deserialize)]
+#[serde(try_from = "FormFields")]
 pub(super) struct DeviceDecisionForm {
-    #[serde(default)]
     token: String,
-    #[serde(default)]
     user_code: String,
     decision: Option<DeviceDecision>,
+    servers: ChosenServers,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -124,25 +125,35 @@ pub(super) async fn show_decision(
         Ok(None) => {}
         Err(refusal) => return refused(&state, &mut visitor, (&holder, &query.user_code), refusal).await,
     }
-    let pending = match devices.pending(&code, &holder, visitor.from).await {
+    ask(&state, &mut visitor, &holder, (&code, &query.token), None).await
+}
+
+/// The consent page of a device. After a choice that grants nothing, it says why.
+async fn ask(
+    state: &WebState,
+    visitor: &mut Visitor,
+    holder: &KeyHolder,
+    (code, token): (&UserCode, &str),
+    unchosen: Option<(&ChosenServers, ChoiceRefusal)>,
+) -> Result<Response, Problem> {
+    let pending = match state.oauth.devices().pending(code, holder, visitor.from).await {
         Ok(pending) => pending,
-        Err(refusal) => return refused(&state, &mut visitor, (&holder, &query.user_code), refusal).await,
+        Err(refusal) => return refused(state, visitor, (holder, &code.to_string()), refusal).await,
     };
-    let opened = OpenedServers::new(&state, &holder, &pending.endpoint.target, &pending.scopes);
-    let page = pages::ConsentPage {
+    let (target, scopes) = (&pending.endpoint.target, &pending.scopes);
+    let page = consent_page::ConsentPage {
         layout: pages::Layout::new(&state.settings),
-        token: query.token,
+        token: token.to_owned(),
         client: &pending.client.name,
-        origin: &pending.origin,
-        accounts: accounts::of_grant(&state, &holder, &opened).await?,
-        permissions: texts::permissions(&pending.scopes, &state.oauth.settings().backends.groups()),
-        servers: opened.sentence(&state),
+        origin: (&pending.origin).into(),
+        choice: consent::choice(state, ConsentRequest { holder, target, scopes, refused: unchosen }).await?,
         resource: &pending.resource,
         lifetime: texts::span(pending.grant_lifetime),
         user: holder.user_name(),
         subject: ConsentSubject::Device { code: code.to_string() },
     };
-    Ok(PageResponse(StatusCode::OK, page).into_response())
+    let status = if unchosen.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+    Ok(PageResponse(status, page).into_response())
 }
 
 /// `POST /device/decision`: every approval is a click of a logged-in person.
@@ -163,13 +174,17 @@ pub(super) async fn decide(
         (Ok(Some(_)), _) => Ok(()),
         (Err(refusal), _) => Err(refusal),
         (Ok(None), Some(DeviceDecision::Approve)) => {
-            devices.approve((&code, &token), &holder, visitor.from).await.map(drop)
+            let choice = ServerChoice::Of(&form.servers);
+            devices.approve((&code, &token), &holder, choice, visitor.from).await.map(drop)
         }
         (Ok(None), Some(DeviceDecision::Deny)) => devices.deny((&code, &token), &holder, visitor.from).await.map(drop),
         (Ok(None), None) => return Ok(login::to_device(&state, &form.user_code)),
     };
     match decided {
         Ok(()) => Ok(to_decision(&state, &form.user_code, &form.token)),
+        Err(DeviceRefusal::Unchosen(refusal)) => {
+            ask(&state, &mut visitor, &holder, (&code, &form.token), Some((&form.servers, refusal))).await
+        }
         Err(refusal) => refused(&state, &mut visitor, (&holder, &form.user_code), refusal).await,
     }
 }
@@ -234,6 +249,8 @@ async fn refused(
             "Too many wrong codes came from your network or with your key. Wait some minutes before the next try.",
             Some(wait.as_secs() + 1),
         ),
+        // the page of the choice tells it
+        DeviceRefusal::Unchosen(_) => return Err(Problem::internal()),
         DeviceRefusal::Unavailable(error) => return Err(error.into()),
     };
     let alert = Alert { text, refusal: RefusalCode::mint(&*state.random) };
@@ -245,4 +262,19 @@ async fn refused(
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
     Ok(response)
+}
+
+// === impl DeviceDecisionForm ===
+
+impl TryFrom<FormFields> for DeviceDecisionForm {
+    type Error = serde::de::value::Error;
+
+    fn try_from(mut fields: FormFields) -> Result<Self, Self::Error> {
+        Ok(Self {
+            token: fields.once("token")?.unwrap_or_default(),
+            user_code: fields.once("user_code")?.unwrap_or_default(),
+            decision: fields.button()?,
+            servers: fields.servers()?,
+        })
+    }
 }

@@ -16,6 +16,7 @@ use super::{
     pages::{self, Layout, PageResponse},
     problem::Problem,
     state::WebState,
+    texts,
 };
 use crate::model::{CorrelationId, RefusalCode, RefusalReason};
 
@@ -72,8 +73,8 @@ fn page(problem: &Problem, state: &WebState, (id, code): (Option<CorrelationId>,
     let page = pages::ProblemPage {
         layout: Layout::new(&state.settings),
         title: problem.title,
-        text: &problem.text,
-        advice: &problem.advice,
+        text: &texts::plain(&problem.text),
+        advice: problem.advice.iter().map(|advice| texts::plain(advice)).collect(),
         error: problem.error,
         refusal: code.to_string(),
         request: id.map(|id| id.to_string()),

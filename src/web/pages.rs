@@ -7,11 +7,11 @@ use http::StatusCode;
 use super::{
     assets, problem,
     state::WebSettings,
-    texts::{Destination, Permission, Sensitivity},
+    texts::{Permission, Sensitivity},
 };
 use crate::{
     model::{LoginProvider, RefusalCode},
-    oauth::{ClientOrigin, RequestDecision},
+    oauth::RequestDecision,
     openid::Providers,
 };
 
@@ -89,24 +89,6 @@ pub(super) struct LoginRequest<'a> {
     pub(super) client: &'a str,
 }
 
-#[derive(Template)]
-#[template(path = "consent.html")]
-pub(super) struct ConsentPage<'a> {
-    pub(super) layout: Layout,
-    pub(super) token: String,
-    pub(super) subject: ConsentSubject<'a>,
-    pub(super) client: &'a str,
-    pub(super) origin: &'a ClientOrigin,
-    pub(super) permissions: Vec<Permission>,
-    /// Servers behind the permissions where users log in.
-    pub(super) accounts: Vec<AccountItem>,
-    /// The servers that the app could use.
-    pub(super) servers: Option<String>,
-    pub(super) resource: &'a str,
-    pub(super) lifetime: String,
-    pub(super) user: &'a str,
-}
-
 /// The connect page of a server.
 #[derive(Template)]
 #[template(path = "connect.html")]
@@ -174,14 +156,6 @@ pub(super) struct AccountItem {
     /// Host of the authorization server.
     pub(super) issuer: String,
     pub(super) scope: String,
-}
-
-/// The party waiting for a consent.
-pub(super) enum ConsentSubject<'a> {
-    /// An app, at a redirect URI.
-    App { transaction: &'a str, destination: Destination },
-    /// A device, which shows a code.
-    Device { code: String },
 }
 
 /// `GET /device`: the page for entering the code of a device.
@@ -301,76 +275,16 @@ pub(super) struct DecidedPage<'a> {
 }
 
 #[derive(Template)]
-#[template(path = "account.html")]
-pub(super) struct AccountPage<'a> {
-    pub(super) layout: Layout,
-    pub(super) token: String,
-    pub(super) user: &'a str,
-    /// Name of the key of the login, if other keys may share its user.
-    pub(super) key: Option<&'a str>,
-    /// Name of the provider of the login.
-    pub(super) provider: Option<&'a str>,
-    /// Result of the last action.
-    pub(super) notice: Option<&'static str>,
-    /// Rights of the key of the login.
-    pub(super) rights: RightsItem,
-    pub(super) grants: Vec<GrantItem>,
-    /// Servers where users log in.
-    pub(super) accounts: Vec<AccountItem>,
-    /// Secrets that servers need of this user.
-    pub(super) secrets: Vec<SecretItem>,
-    pub(super) clients: Vec<ClientItem>,
-    pub(super) backends: BackendList,
-}
-
-/// Rights of the logged-in person, and their source.
-pub(super) struct RightsItem {
-    pub(super) permissions: Vec<Permission>,
-    /// Time since the key was made.
-    pub(super) since: String,
-    pub(super) given_by: Option<String>,
-    /// Time since the last change, and who made it.
-    pub(super) changed: Option<String>,
-    /// End of the key.
-    pub(super) ends: Option<String>,
-    /// Networks where the key may be used, if limited.
-    pub(super) networks: Option<String>,
-}
-
-#[derive(Template)]
 #[template(path = "problem.html")]
 pub(super) struct ProblemPage<'a> {
     pub(super) layout: Layout,
     pub(super) title: &'a str,
     pub(super) text: &'a str,
-    pub(super) advice: &'a [&'static str],
+    pub(super) advice: Vec<String>,
     pub(super) error: &'a str,
     /// The code of this refusal, logged with its reason.
     pub(super) refusal: String,
     pub(super) request: Option<String>,
-}
-
-/// One grant on the account page.
-#[derive(Debug)]
-pub(super) struct GrantItem {
-    pub(super) id: String,
-    pub(super) client: String,
-    pub(super) destination: Destination,
-    pub(super) permissions: Vec<Permission>,
-    pub(super) endpoint: String,
-    /// Name of the key behind the grant, if its user may have several.
-    pub(super) key: Option<String>,
-    pub(super) created: String,
-    pub(super) used: String,
-}
-
-/// One client on the account page, with a session or without.
-#[derive(Debug)]
-pub(super) struct ClientItem {
-    pub(super) name: String,
-    pub(super) endpoint: String,
-    pub(super) protocol_version: String,
-    pub(super) used: String,
 }
 
 #[derive(Debug)]
@@ -378,6 +292,8 @@ pub(super) struct BackendItem {
     pub(super) id: String,
     /// Its state in a word, which is also a CSS class.
     pub(super) state: &'static str,
+    /// True if the user has to log in there, or owes it a secret.
+    pub(super) lacks_login: bool,
     /// Offers, or the reason for its silence.
     pub(super) detail: String,
     /// For administrators: the last lines of its output, next to its messages.

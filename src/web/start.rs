@@ -11,7 +11,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
 
 use super::{
-    account,
+    account, accounts,
     pages::{Layout, PageResponse, StartPage},
     problem::Problem,
     state::WebState,
@@ -29,13 +29,20 @@ pub(super) async fn show(
     let group = holder.as_ref().and_then(|holder| account::only_group(&state, &status, holder));
     let path = group.map(|group| format!("/{}", group.id)).unwrap_or_default();
     let endpoint = format!("{}/mcp{path}", state.settings.root());
+    let backends = match &holder {
+        Some(holder) => {
+            let missing = accounts::missing(&state, holder).await?;
+            Some(account::backends(&state, &status, holder, &missing))
+        }
+        None => None,
+    };
     let page = StartPage {
         layout: Layout::new(&state.settings),
         root: state.settings.root(),
         path,
         cursor: cursor_link(&endpoint),
         vs_code: vs_code_link(&endpoint),
-        backends: holder.map(|holder| account::backends(&state, &status, &holder)),
+        backends,
         version: env!("CARGO_PKG_VERSION"),
     };
     Ok(PageResponse(StatusCode::OK, page).into_response())

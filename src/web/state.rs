@@ -6,7 +6,10 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 
 use crate::{
-    model::status::{ListedClients, Status},
+    model::{
+        BackendId, Target, UserId,
+        status::{ListedClients, Status, ToolCounts},
+    },
     oauth::OAuth,
     openid::Providers,
     storage::Storage,
@@ -16,6 +19,10 @@ use crate::{
 
 /// Returns the current status of the gateway, with the requested clients.
 pub type StatusSource = Arc<dyn Fn(ListedClients<'_>) -> Status + Send + Sync>;
+
+/// Returns the numbers of tools that an app of this user would be shown at an endpoint, from one server; `None` as long as
+/// they are not known.
+pub type ToolCounter = Arc<dyn Fn(&Target, &BackendId, &UserId) -> Option<ToolCounts> + Send + Sync>;
 
 /// State of the pages.
 #[derive(Clone)]
@@ -35,6 +42,8 @@ pub struct WebState {
     pub tasks: TaskTracker,
     /// Source of the status of backends and sessions.
     pub status: StatusSource,
+    /// Source of the numbers of tools.
+    pub tools: ToolCounter,
 }
 
 /// Settings of the pages.

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use super::host_name::HostName;
 use crate::{
     model::{BackendId, Groups, Rights, Scope, Scopes, TokenDelivery},
     oauth::{GrantView, RedirectTarget},
+    support::Timestamp,
 };
 
 /// One permission that an app requests.
@@ -27,7 +29,7 @@ pub(super) enum Sensitivity {
 /// Target of the response to an app.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Destination {
-    pub(super) name: String,
+    pub(super) host: HostName,
     pub(super) kind: &'static str,
     /// Warning, if there is one.
     pub(super) caution: Option<&'static str>,
@@ -63,16 +65,23 @@ pub(super) fn rights(rights: &Rights, groups: &Groups) -> Vec<Permission> {
 /// Description of a redirect target (`OA-70`).
 pub(super) fn destination(target: &RedirectTarget) -> Destination {
     match target {
-        RedirectTarget::Web(host) => Destination { name: host.clone(), kind: "a web site", caution: None },
+        RedirectTarget::Web(host) => {
+            let host = HostName::of(host);
+            let caution = host.is_foreign().then_some(
+                "This name has letters beyond a to z, written as xn--. On other pages it may look like a name that you \
+                 know.",
+            );
+            Destination { host, kind: "a web site", caution }
+        }
         RedirectTarget::Loopback(host) => Destination {
-            name: host.clone(),
+            host: HostName::whole(host),
             kind: "an app on this computer",
             caution: Some(
                 "Any program on this computer can send this request. Continue only if you started it just now.",
             ),
         },
         RedirectTarget::App(scheme) => Destination {
-            name: format!("{}:", scheme.trim_end_matches(':')),
+            host: HostName::whole(&format!("{}:", scheme.trim_end_matches(':'))),
             kind: "an app on this computer, opened by its own link type",
             caution: Some("Continue only if you started this in the app just now."),
         },
@@ -83,18 +92,66 @@ pub(super) fn destination(target: &RedirectTarget) -> Destination {
 pub(super) fn grant_destination(view: &GrantView) -> Destination {
     match (&view.redirect, &view.grant.delivery) {
         (Some(target), _) => destination(target),
-        (None, TokenDelivery::Service) => {
-            Destination { name: "a service".to_owned(), kind: "a program with an account of its own", caution: None }
-        }
+        (None, TokenDelivery::Service) => Destination {
+            host: HostName::whole("a service"),
+            kind: "a program with an account of its own",
+            caution: None,
+        },
         (None, TokenDelivery::Assertion) => Destination {
-            name: "a managed app".to_owned(),
+            host: HostName::whole("a managed app"),
             kind: "an app that your login provider lets in for you",
             caution: None,
         },
         (None, TokenDelivery::Device | TokenDelivery::Redirect(_)) => {
-            Destination { name: "a device".to_owned(), kind: "a program that showed a code", caution: None }
+            Destination { host: HostName::whole("a device"), kind: "a program that showed a code", caution: None }
         }
     }
+}
+
+/// A text for a page, without the signs and numbers that only a terminal needs: backticks, and errors of the system.
+pub(super) fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(" (os error ") {
+        plain.push_str(before);
+        rest = match after.split_once(')') {
+            Some((number, after)) if number.parse::<i32>().is_ok() => after,
+            _ => {
+                plain.push_str(" (os error ");
+                after
+            }
+        };
+    }
+    plain.push_str(rest);
+    let parts = plain.split('`').enumerate();
+    parts.fold(String::with_capacity(text.len()), |told, (number, part)| match number {
+        0 => told + part,
+        odd if odd % 2 == 1 => told + "“" + part,
+        _ => told + "”" + part,
+    })
+}
+
+/// A day, such as `29 May 2027` (UTC).
+pub(super) fn day(moment: Timestamp) -> String {
+    const MONTHS: [&str; 12] = [
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
+        "December",
+    ];
+    let text = moment.to_string();
+    let mut parts = text.split(['-', 'T']);
+    let mut number = || parts.next()?.parse::<usize>().ok();
+    let (Some(year), Some(month), Some(day)) = (number(), number(), number()) else { return text };
+    month.checked_sub(1).and_then(|at| MONTHS.get(at)).map_or(text, |month| format!("{day} {month} {year}"))
 }
 
 /// A duration in its largest whole unit, such as `180 days`.
@@ -176,6 +233,24 @@ mod tests {
         assert_eq!(span_left(Duration::from_hours(1) - Duration::from_secs(1)), "1 hour");
         assert_eq!(ago(Duration::from_secs(59)), "just now");
         assert_eq!(ago(Duration::from_mins(5)), "5 minutes ago");
+    }
+
+    #[test]
+    fn a_page_shows_no_signs_of_a_terminal() {
+        for (text, expected) in [
+            ("set `auth`, or `a` and `b`", "set “auth”, or “a” and “b”"),
+            ("Connection refused (os error 111)", "Connection refused"),
+            ("a (os error 2), b (os error x) (os error 5)", "a, b (os error x)"),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(plain(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_day_is_written_out() {
+        assert_eq!(day(Timestamp::from_seconds(0)), "1 January 1970");
+        assert_eq!(day(Timestamp::from_seconds(1_811_548_800)), "29 May 2027");
     }
 
     #[test]

@@ -165,6 +165,15 @@ async function n_064_approveForApp() {
   await page.getByRole('button', { name: 'Approve' }).waitFor();
   say('a live session still has to decide about a new app (N-72)');
   await look('consent-app');
+  const servers = page.getByRole('checkbox', { name: /^[a-z][a-z0-9-]*$/ });
+  if (await servers.count()) {
+    for (const server of await servers.all()) await server.uncheck();
+    await page.getByRole('button', { name: 'Approve' }).click();
+    await page.getByRole('alert').waitFor();
+    await look('consent-nothing');
+    for (const server of await servers.all()) await server.check();
+    say('an app without a server is not connected, and the person chooses again (OA-158)');
+  }
   navigations.length = 0;
   const session = await context.newCDPSession(page);
   await session.send('Network.enable');
@@ -349,8 +358,12 @@ async function accountPage() {
 }
 
 // Photographs the page as it is, and checks what a look would not notice.
-function look(name) {
-  return photograph(page, options.out, name);
+async function look(name) {
+  await photograph(page, options.out, name);
+  if (!name.startsWith('consent-')) return;
+  await page.setViewportSize({ width: 1280, height: 900 });
+  const approve = await page.getByRole('button', { name: 'Approve' }).boundingBox();
+  assert.ok(approve.y + approve.height <= 900, `${name}: Approve ends at ${approve.y + approve.height} px`);
 }
 
 // Presses Tab until the button has the focus, and checks that the focus can be seen.

@@ -1,6 +1,7 @@
 //! The whole application in this process: real sockets, a real database, the demonstration backend.
 #![expect(clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
+mod chosen_servers;
 mod client_names;
 mod clients;
 mod connections;

@@ -104,6 +104,7 @@ impl World {
 fn login_at(server: &Url, file: LoginFile) -> LoginTarget {
     LoginTarget {
         server: server.clone(),
+        client_name: "lockkeeper connect on laptop\u{202e}\n".to_owned(),
         http: http(),
         file,
         identity: ClientIdentity::Registered,

@@ -5,6 +5,7 @@ mod account;
 mod addresses;
 mod authorize;
 mod client_documents;
+mod consent;
 mod device;
 mod errors;
 mod fresh_login;

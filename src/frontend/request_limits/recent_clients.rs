@@ -16,7 +16,7 @@ use parking_lot::RwLock;
 
 use crate::{
     mcp::{Capabilities, ClientInfo, Revision},
-    model::{Caller, Endpoint, Rights, UserId, status::SessionStatus},
+    model::{Caller, Endpoint, GrantId, Rights, UserId, status::SessionStatus},
     support::{FastMap, Timestamp},
 };
 
@@ -51,6 +51,7 @@ struct RecentClient {
     user: UserId,
     name: String,
     rights: Rights,
+    grant: Option<GrantId>,
     revision: Revision,
     /// The parsed description; `None` if it is too long to be stored.
     info: Option<Arc<ClientInfo>>,
@@ -105,6 +106,7 @@ impl RecentClients {
         let mut clients = self.clients.write();
         if let Some(client) = clients.get_mut(&digest) {
             client.rights = caller.rights.clone();
+            client.grant.clone_from(&caller.grant);
             client.revision = info.revision;
             client.info = remembered;
             client.last = AtomicI64::new(now.as_millis());
@@ -120,6 +122,7 @@ impl RecentClients {
             user: caller.user.clone(),
             name,
             rights: caller.rights.clone(),
+            grant: caller.grant.clone(),
             revision: info.revision,
             info: remembered,
             endpoint: endpoint.to_string(),
@@ -155,6 +158,7 @@ impl RecentClients {
             protocol_version: client.revision.to_string(),
             idle_seconds: now.since(client.last()).as_secs(),
             rights: Some(client.rights.clone()),
+            grant: client.grant.clone(),
         };
         clients.values().filter(|client| client.last() > since).map(|client| (client.first, status(client))).collect()
     }

@@ -86,5 +86,6 @@ pub(super) fn status(session: &Session, now: Timestamp) -> SessionStatus {
         protocol_version: session.client().map(|client| client.revision.to_string()).unwrap_or_default(),
         idle_seconds: idle,
         rights: Some(session.owner.rights.clone()),
+        grant: session.owner.grant.clone(),
     }
 }

@@ -56,6 +56,8 @@ pub(crate) struct List {
     keys: HashSet<String>,
     /// Positions of the entries in the order of their keys; filled by the first search.
     by_key: OnceLock<Vec<usize>>,
+    /// For each tool, whether it is said to read only; filled by the first question.
+    hinted: OnceLock<Vec<bool>>,
     /// Positions and origins of resources and templates that are web addresses.
     web: Vec<(usize, Option<Origin>)>,
     /// Digest of its pages as received; `None` if there were none.
@@ -338,6 +340,15 @@ impl List {
 
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// For each tool, whether its server says that it only reads (`readOnlyHint`).
+    pub(crate) fn hinted(&self) -> &[bool] {
+        let is_hinted = |entry: &ListEntry| {
+            let annotations = Object::parse(&entry.raw)?.get("annotations")?;
+            Object::parse(annotations.as_bytes())?.get("readOnlyHint").map(|hint| hint.trim() == "true")
+        };
+        self.hinted.get_or_init(|| self.entries.iter().map(|entry| is_hinted(entry) == Some(true)).collect())
     }
 }
 

@@ -138,6 +138,17 @@ pub struct OfferCounts {
     pub resources: usize,
 }
 
+/// The tools of a server that a person may give to an app.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ToolCounts {
+    /// All of them.
+    pub tools: usize,
+    /// Those that may change data: neither the server nor the operator says that they only read.
+    pub changing: usize,
+    /// Those that an app with the right to read may call.
+    pub read_only: usize,
+}
+
 // === impl BackendStatus ===
 
 impl BackendStatus {

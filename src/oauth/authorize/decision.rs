@@ -24,6 +24,7 @@ use crate::{
         opaque,
         redirect_uri::RedirectUri,
         registration::Registrations,
+        server_choice::{ChoiceRefusal, OfferedServers, ServerChoice},
         usage::UsageRecorder,
     },
     storage::{FoundTransaction, NewCode, RequestApproval, StorageError, StoredDecision},
@@ -78,6 +79,8 @@ pub enum DecisionOutcome {
     },
     /// It was decided before, and the answer is no longer given.
     Before(DecidedRequest),
+    /// Nothing is decided: the person has to choose again.
+    Unchosen(ChoiceRefusal),
 }
 
 /// Button of the form.
@@ -112,6 +115,7 @@ impl Decisions {
         &self,
         sent: SentDecision<'_>,
         holder: &KeyHolder,
+        choice: ServerChoice<'_>,
     ) -> Result<DecisionOutcome, AuthorizationError> {
         if !self.keys.is_live(&holder.key).await.map_err(|error| AuthorizationError::internal(&error))? {
             return Err(AuthorizationError::logged_out().logged(&self.deps.audit));
@@ -128,7 +132,13 @@ impl Decisions {
         let refusal = match request.resolve(&self.deps.settings) {
             None => request.unknown_target(),
             Some(resolved) => match self.unreachable(&resolved, holder) {
-                None => return self.grant(sent, (&request, &client), resolved, holder).await,
+                None => {
+                    let scopes = match self.chosen(&resolved, holder, choice) {
+                        Ok(scopes) => scopes,
+                        Err(refusal) => return Ok(DecisionOutcome::Unchosen(refusal)),
+                    };
+                    return self.grant(sent, (&request, &client), Resolved { scopes, ..resolved }, holder).await;
+                }
                 Some(reason) => request.fail("access_denied", reason),
             },
         };
@@ -194,6 +204,18 @@ impl Decisions {
         (!is_open).then_some(reason)
     }
 
+    /// The scopes that this person grants.
+    fn chosen(
+        &self,
+        Resolved { endpoint, scopes }: &Resolved,
+        holder: &KeyHolder,
+        choice: ServerChoice<'_>,
+    ) -> Result<Scopes, ChoiceRefusal> {
+        let grantable = holder.subject().grantable(scopes);
+        let offered = OfferedServers::new(&self.deps.settings, holder, &endpoint.target, &grantable);
+        offered.granted(&grantable, choice)
+    }
+
     async fn grant(
         &self,
         sent: SentDecision<'_>,
@@ -204,7 +226,6 @@ impl Decisions {
         let failed = |error: OAuthError| AuthorizationError::internal(&error);
         let now = self.deps.now();
         let end = now + self.deps.settings.policy.get().refresh_absolute;
-        let scopes = holder.subject().grantable(&resolved.scopes);
         let key_end = self.keys.expires(&holder.key).await.map_err(failed)?;
         let grant = Grant {
             id: GrantId::new(opaque::base62(&*self.deps.random, 22)),
@@ -212,7 +233,7 @@ impl Decisions {
             key: holder.key.clone(),
             client: request.client.clone(),
             endpoint: resolved.endpoint,
-            scopes,
+            scopes: resolved.scopes,
             delivery: TokenDelivery::Redirect(request.redirect_uri.clone()),
             created: now,
             expires: key_end.map_or(end, |key_end| key_end.min(end)),

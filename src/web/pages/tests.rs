@@ -1,14 +1,31 @@
 //! Every template, rendered once with what a hostile client would put on it.
 
-use super::*;
+use super::{
+    super::{account_page::*, consent_page::*},
+    *,
+};
 use crate::{
-    model::{Groups, Rights, Scopes},
+    model::{Access, Groups, Rights, Scopes},
     oauth::{ClientOrigin, RedirectTarget},
     support::SeededRandom,
     web::texts,
 };
 
+const FULL: Access = Access::unless_read_only(false);
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";
+
+#[test]
+fn every_landmark_of_a_page_has_a_name_of_its_own() {
+    for (name, page) in every_page() {
+        let labels: Vec<&str> =
+            page.split("aria-labelledby=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+        for label in &labels {
+            assert_eq!(labels.iter().filter(|other| *other == label).count(), 1, "{name}: {label}");
+            assert_eq!(page.matches(&format!(" id=\"{label}\"")).count(), 1, "{name}: {label}");
+        }
+        assert!(!page.contains('`') && !page.contains("os error"), "{name} has signs of a terminal");
+    }
+}
 
 #[test]
 fn every_page_renders_and_escapes_untrusted_text() {
@@ -149,15 +166,30 @@ fn consent(client: &str, target: &RedirectTarget) -> String {
 }
 
 fn consent_of(client: &str, subject: ConsentSubject<'_>, origin: &ClientOrigin) -> String {
+    let server = |name: &str, most, chosen| OfferedServer {
+        name: name.to_owned(),
+        tools: "11 tools, 4 may change data".to_owned(),
+        read_only: "Read-only (7 tools)".to_owned(),
+        most,
+        chosen,
+        lacks_login: chosen.is_none(),
+    };
     let page = ConsentPage {
         layout: layout(),
         token: "token".to_owned(),
         subject,
-        origin,
+        origin: origin.into(),
         client,
-        permissions: permissions(),
-        accounts: accounts(),
-        servers: Some("files, github".to_owned()),
+        choice: ServerSelection {
+            items: vec![
+                server("files", FULL, Some(FULL)),
+                server(HOSTILE, FULL, None),
+                server("search", Access::ReadOnly, Some(Access::ReadOnly)),
+            ],
+            later: Some("If you leave all as they are"),
+            permissions: permissions(),
+            alert: Some("No server is chosen."),
+        },
         resource: "https://mcp.example.com/mcp",
         lifetime: "180 days".to_owned(),
         user: "owner",
@@ -214,10 +246,17 @@ fn account(grants: Vec<GrantItem>, backends: BackendList) -> String {
             ends: Some("in 90 days".to_owned()),
             networks: Some("192.0.2.0/24".to_owned()),
         },
-        clients: if grants.is_empty() { Vec::new() } else { vec![client] },
         accounts: accounts(),
         secrets: secrets(),
-        grants,
+        apps: if grants.is_empty() {
+            Vec::new()
+        } else {
+            grants
+                .into_iter()
+                .map(|grant| AppItem::Connected(Box::new(grant)))
+                .chain([AppItem::Client(client)])
+                .collect()
+        },
         backends,
     };
     page.render().unwrap()
@@ -252,7 +291,7 @@ fn problem() -> String {
         layout: layout(),
         title: "This login has lapsed",
         text: HOSTILE,
-        advice: &["Start again."],
+        advice: vec!["Start again.".to_owned()],
         error: "invalid_request",
         refusal: "BCDFGHJK".to_owned(),
         request: Some("0123456789abcdef".to_owned()),
@@ -279,6 +318,7 @@ fn backends() -> BackendList {
     let backend = |(state, id): (&'static str, &str), detail: &str, output: &[&str]| BackendItem {
         id: id.to_owned(),
         state,
+        lacks_login: state == "ready",
         detail: detail.to_owned(),
         output: output.iter().map(|line| (*line).to_owned()).collect(),
     };
@@ -315,6 +355,15 @@ fn grant(client: &str) -> GrantItem {
         client: client.to_owned(),
         destination: texts::destination(&RedirectTarget::App("cursor".to_owned())),
         permissions: permissions(),
+        servers: vec![AppServer { name: HOSTILE.to_owned(), access: Access::ReadOnly, lacks_login: true }],
+        summary: HOSTILE.to_owned(),
+        ends: "29 May 2027".to_owned(),
+        clients: vec![ClientItem {
+            name: HOSTILE.to_owned(),
+            endpoint: "/mcp".to_owned(),
+            protocol_version: "2025-06-18".to_owned(),
+            used: "just now".to_owned(),
+        }],
         endpoint: "/mcp".to_owned(),
         key: Some(HOSTILE.to_owned()),
         created: "3 days ago".to_owned(),

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use url::{Url, form_urlencoded};
 
 use super::Gateway;
-use crate::support::data_folder::DataFolder;
+use crate::{kit::person::server_fields, support::data_folder::DataFolder};
 
 /// A gateway, and a person with a key and a browser.
 struct World {
@@ -98,7 +98,10 @@ impl World {
             text.split_once(&start).unwrap().1.split('"').next().unwrap().to_owned()
         };
         let (token, transaction) = (hidden("token"), hidden("transaction"));
-        let fields = [&[("token", &*token), ("transaction", &*transaction)], fields].concat();
+        let servers = server_fields(&text);
+        let servers = servers.iter().map(|(name, value)| (*name, value.as_str()));
+        let own = [("token", &*token), ("transaction", &*transaction)];
+        let fields: Vec<(&str, &str)> = own.into_iter().chain(servers).chain(fields.iter().copied()).collect();
         let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
         let request = self.browser.post(format!("{}/oauth/authorize", self.gateway.url)).header("cookie", cookie);
         let request = request.header("origin", &self.gateway.url).header("sec-fetch-site", "same-origin");

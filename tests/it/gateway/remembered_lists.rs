@@ -11,11 +11,11 @@ use std::{
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use lockkeeper::{
-    gateway::{KeptList, ListPlace, ListStore},
+    gateway::{Gateway, KeptList, ListPlace, ListStore},
     mcp::{Method, Payload, Revision},
     model::{
-        BackendId, BackendSpec, Disclosure, IdentityForm, IdentityHeader, NameGlobs, Rights, Share, StdioSpec,
-        ToolRules, TransportSpec, UserId,
+        BackendId, BackendSpec, Disclosure, IdentityForm, IdentityHeader, NameGlobs, Rights, Share, StdioSpec, Target,
+        ToolRules, TransportSpec, UserId, status::ToolCounts,
     },
 };
 use parking_lot::Mutex;
@@ -109,6 +109,47 @@ async fn the_last_lists_are_shown_at_once_and_a_difference_is_notified() {
     assert_eq!(client.tools().await, "files__read files__write time__now");
     assert!(gateway.warnings(&id("files")).is_empty());
     assert_eq!(store.owners(), [(id("files"), None), (id("time"), None)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn oa_158_tools_are_counted_from_the_lists_at_hand() {
+    let store = Arc::<MemoryStore>::default();
+    let lists: Arc<dyn ListStore> = Arc::clone(&store) as _;
+    let files = BackendSpec { read_only_tools: vec!["look".to_owned()], ..program("files") };
+    let backend = asleep(&[]);
+    let tool = |name: &str, more: &str| format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}{more}}}"#);
+    let hinted = r#","annotations":{"title":"x","readOnlyHint":true}"#;
+    let denied = r#","annotations":{"readOnlyHint":false}"#;
+    let tools = [tool("read", hinted), tool("look", ""), tool("write", ""), tool("drop", denied)].join(",");
+    backend.set("tools/list", &[&format!(r#"{{"tools":[{tools}]}}"#)]);
+    let user = UserId::new("ann");
+    let counted = |gateway: &Gateway, server: &str| {
+        let one = Target::Backend(id(server));
+        let merged = gateway.tool_counts(&Target::Merged, &id(server), &user);
+        assert_eq!(gateway.tool_counts(&one, &id(server), &user), merged);
+        merged
+    };
+    let all = Some(ToolCounts { tools: 4, changing: 2, read_only: 1 });
+    {
+        let gateway = gateway_that_remembers(&lists, vec![mount_as(&files, &backend)]);
+        settled().await;
+        assert_eq!(counted(&gateway, "files"), None, "it has not answered");
+        backend.awake.send_replace(true);
+        Client::new(gateway.merged()).tools().await;
+        assert_eq!(counted(&gateway, "files"), all);
+        assert_eq!(counted(&gateway, "nobody"), None);
+        settled().await;
+    }
+    // after a restart, before the server answers
+    let gateway = gateway_that_remembers(&lists, vec![mount_as(&files, &asleep(&[]))]);
+    settled().await;
+    assert_eq!(counted(&gateway, "files"), all);
+    // what the rules leave out does not count
+    let ruled = ToolRules { deny: NameGlobs::parse(vec!["drop".to_owned()]).unwrap(), ..ToolRules::default() };
+    let ruled = BackendSpec { tools: Some(Arc::new(ruled)), ..files.clone() };
+    let gateway = gateway_that_remembers(&lists, vec![mount_as(&ruled, &backend)]);
+    Client::new(gateway.merged()).tools().await;
+    assert_eq!(counted(&gateway, "files"), Some(ToolCounts { tools: 3, changing: 1, read_only: 1 }));
 }
 
 #[tokio::test(start_paused = true)]

@@ -30,6 +30,7 @@ pub(crate) struct ConnectedApp {
     pub(crate) client: String,
     pub(crate) access: String,
     pub(crate) refresh: String,
+    pub(crate) scope: String,
 }
 
 // === impl Person ===
@@ -87,7 +88,10 @@ impl Person {
         let is_given = |name: &str| fields.iter().any(|(field, _)| *field == name);
         let carried = hidden.iter().filter(|(name, _)| !is_given(name));
         let carried = carried.filter_map(|(name, value)| Some((*name, value.as_deref()?)));
-        let fields: Vec<(&str, &str)> = carried.chain(fields.iter().copied()).collect();
+        let servers = server_fields(&page.body);
+        let servers = servers.iter().map(|(name, value)| (*name, value.as_str()));
+        let servers = servers.filter(|_| !is_given("shown"));
+        let fields: Vec<(&str, &str)> = carried.chain(servers).chain(fields.iter().copied()).collect();
         self.post(action, &fields).await
     }
 
@@ -140,11 +144,17 @@ impl Person {
 
     /// Consents to a registered app, which then gets its tokens.
     pub(crate) async fn let_in(&mut self, name: &str, client: String, path: &str) -> ConnectedApp {
+        let page = self.consent_page(&client, path).await;
+        self.give(name, client, &page, &[]).await
+    }
+
+    /// Follows an app's request for the endpoint at this path to the consent page.
+    pub(crate) async fn consent_page(&mut self, client: &str, path: &str) -> Shown {
         let resource = self.absolute(path);
         let query = form_urlencoded::Serializer::new(String::new())
             .extend_pairs([
                 ("response_type", "code"),
-                ("client_id", &client),
+                ("client_id", client),
                 ("redirect_uri", CALLBACK),
                 ("code_challenge", CHALLENGE),
                 ("code_challenge_method", "S256"),
@@ -155,7 +165,18 @@ impl Person {
         while let Some(next) = page.location {
             page = self.get(&next).await;
         }
-        let answer = self.submit(&page, "/oauth/authorize", &[("decision", "approve")]).await;
+        page
+    }
+
+    /// Approves with these fields about servers, or as the page is at first; the app then gets its tokens.
+    pub(crate) async fn give(
+        &mut self,
+        name: &str,
+        client: String,
+        page: &Shown,
+        servers: &[(&str, &str)],
+    ) -> ConnectedApp {
+        let answer = self.submit(page, "/oauth/authorize", &[&[("decision", "approve")], servers].concat()).await;
         let back = Url::parse(&answer.location.unwrap_or_else(|| panic!("{}", answer.body))).unwrap();
         let code = back.query_pairs().find(|(key, _)| key == "code").unwrap_or_else(|| panic!("{back}")).1.into_owned();
         let fields = [
@@ -168,7 +189,8 @@ impl Person {
         let tokens = self.post("/oauth/token", &fields).await.body;
         let tokens: Value = serde_json::from_str(&tokens).unwrap();
         let text = |member: &str| tokens[member].as_str().unwrap_or_else(|| panic!("{tokens}")).to_owned();
-        ConnectedApp { name: name.to_owned(), access: text("access_token"), refresh: text("refresh_token"), client }
+        let (access, refresh, scope) = (text("access_token"), text("refresh_token"), text("scope"));
+        ConnectedApp { name: name.to_owned(), access, refresh, scope, client }
     }
 
     fn absolute(&self, address: &str) -> String {
@@ -182,6 +204,20 @@ impl Person {
         let location = response.headers().get(header::LOCATION).map(|to| to.to_str().unwrap().to_owned());
         Shown { status: response.status(), location, body: response.text().await.unwrap() }
     }
+}
+
+/// The fields of a consent page about servers, as they are at first.
+pub(crate) fn server_fields(page: &str) -> Vec<(&'static str, String)> {
+    let mut fields = Vec::new();
+    for tag in page.split("<input ").skip(1) {
+        let tag = tag.split('>').next().unwrap();
+        let attribute =
+            |name: &str| Some(tag.split_once(&format!("{name}=\""))?.1.split('"').next().unwrap().to_owned());
+        let named = ["shown", "server", "read"].into_iter().find(|name| attribute("name").as_deref() == Some(*name));
+        let is_sent = tag.contains("type=\"hidden\"") || tag.ends_with(" checked");
+        fields.extend(named.filter(|_| is_sent).zip(attribute("value")));
+    }
+    fields
 }
 
 // === impl Shown ===

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockkeeper::{
     audit::{ClientEvent, LoginEvent},
     model::{ClientId, KeyId, Rights, UserId},
-    oauth::{UserCode, signing::RotationStart},
+    oauth::{ServerChoice, UserCode, signing::RotationStart},
     storage::AuditSearch,
     support::Secret,
 };
@@ -75,7 +75,12 @@ async fn oa_141_the_approval_of_a_device_is_recorded_as_a_persons() {
     let client = authority.register(&metadata).await.json()["client_id"].as_str().unwrap().to_owned();
     let codes = authority.form("/oauth/device_authorization", &[("client_id", &client)]).await.json();
     let code = UserCode::parse(codes["user_code"].as_str().unwrap()).unwrap();
-    authority.oauth.devices().approve((&code, &Secret::new("form")), &authority.holder, HOME).await.unwrap();
+    authority
+        .oauth
+        .devices()
+        .approve((&code, &Secret::new("form")), &authority.holder, ServerChoice::AsAsked, HOME)
+        .await
+        .unwrap();
     let consents = AuditSearch { event: Some("consent".to_owned()), ..AuditSearch::default() };
     let [(_, consent, _)] = &events(&authority, consents).await[..] else { panic!("one approval") };
     let [by, of, user] = ["approved_by", "client", "user"].map(|field| consent[field].as_str().unwrap());

@@ -6,7 +6,7 @@ use lockkeeper::{
     model::{AuthPolicy, ClientId, ConcealBackends, Rights},
     oauth::{
         BeginOutcome, DecisionOutcome, KeyHolder, LoginPrompt, MasterKeySource, OAuthSettings, RedirectTarget,
-        RequestSource, SentDecision, StoreOutcome, Trust, UnsealError,
+        RequestSource, SentDecision, ServerChoice, StoreOutcome, Trust, UnsealError,
     },
     support::{Live, Secret},
 };
@@ -42,7 +42,9 @@ async fn n_065_a_person_sees_the_request_and_approves_once() {
     assert_eq!(pending.scopes.to_string(), "mcp:use mcp:git:read");
     let form = Secret::new("form");
     let sent = SentDecision { id: &id, browser: &browser, form: &form };
-    let approve = async |sent| authority.oauth.authorization().approve(sent, &authority.holder).await.unwrap();
+    let approve = async |sent| {
+        authority.oauth.authorization().approve(sent, &authority.holder, ServerChoice::AsAsked).await.unwrap()
+    };
     let DecisionOutcome::Answer { redirect, .. } = approve(sent).await else { panic!("it waits") };
     assert_eq!(redirect.trust, Trust::Automatic);
     assert!(redirect.location.starts_with(CALLBACK));
@@ -77,10 +79,10 @@ async fn another_browser_does_not_see_the_request() {
     let form = Secret::new("form");
     let (own, other) = (browser("a"), browser("b"));
     let sent = SentDecision { id: &id, browser: &other, form: &form };
-    assert!(authority.oauth.authorization().approve(sent, &authority.holder).await.is_err());
+    assert!(authority.oauth.authorization().approve(sent, &authority.holder, ServerChoice::AsAsked).await.is_err());
     assert!(authority.oauth.authorization().deny(sent, Some(&authority.holder)).await.is_err());
     let sent = SentDecision { browser: &own, ..sent };
-    assert!(authority.oauth.authorization().approve(sent, &authority.holder).await.is_ok());
+    assert!(authority.oauth.authorization().approve(sent, &authority.holder, ServerChoice::AsAsked).await.is_ok());
 }
 
 #[tokio::test]

@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 use http::StatusCode;
 use lockkeeper::{
     model::{AuthPolicy, ClientDocumentPolicy, ClientId, ClientIp, DocumentTrust},
-    oauth::{AuthorizationError, BeginOutcome, DeviceRefusal, MasterKeySource, OAuthSettings, RequestSource, UserCode},
+    oauth::{
+        AuthorizationError, BeginOutcome, DeviceRefusal, MasterKeySource, OAuthSettings, RequestSource, ServerChoice,
+        UserCode,
+    },
     support::{Live, Secret},
 };
 use parking_lot::Mutex;
@@ -534,7 +537,7 @@ impl World {
         self.authority
             .oauth
             .devices()
-            .approve((code, &Secret::new("form")), &self.authority.holder, HOME)
+            .approve((code, &Secret::new("form")), &self.authority.holder, ServerChoice::AsAsked, HOME)
             .await
             .map(|decided| decided.client_name)
     }

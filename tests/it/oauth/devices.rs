@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 use lockkeeper::{
     model::{Access, BackendId, Rights},
-    oauth::{DeviceRefusal, UserCode},
+    oauth::{DeviceRefusal, ServerChoice, UserCode},
     support::Secret,
 };
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ impl Device {
         self.authority
             .oauth
             .devices()
-            .approve((code, &Secret::new("form")), &self.authority.holder, HOME)
+            .approve((code, &Secret::new("form")), &self.authority.holder, ServerChoice::AsAsked, HOME)
             .await
             .map(|decided| decided.client_name)
     }
@@ -219,21 +219,27 @@ async fn oa_146_a_key_gives_no_more_than_it_has() {
     };
     let form = Secret::new("form");
     let (_, code) = begin("https://gw.example/mcp/time").await;
-    assert!(matches!(devices.approve((&code, &form), &holder, HOME).await, Err(DeviceRefusal::NotAllowed)));
+    assert!(matches!(
+        devices.approve((&code, &form), &holder, ServerChoice::AsAsked, HOME).await,
+        Err(DeviceRefusal::NotAllowed)
+    ));
     let (_, code) = begin("https://gw.example/mcp/hidden").await;
     assert!(
-        matches!(devices.approve((&code, &form), &holder, HOME).await, Err(DeviceRefusal::NotAllowed)),
+        matches!(
+            devices.approve((&code, &form), &holder, ServerChoice::AsAsked, HOME).await,
+            Err(DeviceRefusal::NotAllowed)
+        ),
         "it does not exist"
     );
     let (poll, code) = begin("https://gw.example/mcp").await;
-    devices.approve((&code, &form), &holder, HOME).await.unwrap();
+    devices.approve((&code, &form), &holder, ServerChoice::AsAsked, HOME).await.unwrap();
     let tokens = device.poll(&poll).await.json();
     assert_eq!(tokens["scope"], "mcp:use");
     let verified = device.authority.oauth.verify(tokens["access_token"].as_str().unwrap(), HOME).await.unwrap();
     assert_eq!(verified.caller.rights, rights);
     // the key ends before the poll
     let (poll, code) = begin("https://gw.example/mcp").await;
-    devices.approve((&code, &form), &holder, HOME).await.unwrap();
+    devices.approve((&code, &form), &holder, ServerChoice::AsAsked, HOME).await.unwrap();
     device.authority.oauth.keys().revoke(&holder.key).await.unwrap();
     assert_error(&device.poll(&poll).await, "invalid_grant");
 }

@@ -123,8 +123,10 @@ async fn oa_114_a_token_for_mcp_opens_what_is_below_if_the_operator_says_so() {
     let token = authority.redeem(&client, &code).await.json()["access_token"].as_str().unwrap().to_owned();
     assert_eq!(status("/mcp/time", &token).await, 200);
     let refused = knock(&authority, "/mcp/git", Some(&format!("Bearer {token}"))).await;
-    assert_eq!(refused.error(), "403 insufficient_scope");
-    assert!(refused.header("www-authenticate").unwrap().contains("scope=\"mcp:git\""));
+    // and what they leave out does not exist (OA-158)
+    assert_eq!((refused.error().as_str(), refused.header("www-authenticate")), ("404 not_found", None));
+    let unknown = knock(&authority, "/mcp/nobody", Some(&format!("Bearer {token}"))).await;
+    assert_eq!((unknown.status, unknown.body), (refused.status, refused.body));
 }
 
 #[tokio::test]

@@ -9,8 +9,8 @@ use lockkeeper::{
     model::{AllowedNetworks, BackendId, ClientIp, Direct, NewKey, Rights, UserId},
     oauth::{
         AuthorizationError, BeginOutcome, Browser, DecisionOutcome, KeyHolder, OAuth, OAuthSettings,
-        PendingAuthorization, Redirect, RequestSource, RequestState, SentDecision, StoreOutcome, Transaction,
-        TransactionId,
+        PendingAuthorization, Redirect, RequestSource, RequestState, SentDecision, ServerChoice, StoreOutcome,
+        Transaction, TransactionId,
     },
     storage::Storage,
     support::{Clock, Digest, ManualClock, Random, Secret, SeededRandom},
@@ -231,7 +231,8 @@ pub(crate) async fn approve(
     holder: &KeyHolder,
 ) -> Result<Redirect, AuthorizationError> {
     let form = Secret::new("form");
-    oauth.authorization().approve(SentDecision { id, browser, form: &form }, holder).await.map(first)
+    let sent = SentDecision { id, browser, form: &form };
+    oauth.authorization().approve(sent, holder, ServerChoice::AsAsked).await.map(first)
 }
 
 /// Denies with a form of its own, before anybody else decides.
@@ -248,7 +249,7 @@ pub(crate) async fn deny(
 fn first(outcome: DecisionOutcome) -> Redirect {
     match outcome {
         DecisionOutcome::Answer { redirect, .. } => redirect,
-        DecisionOutcome::Before(request) => panic!("it was decided before: {request:?}"),
+        other => panic!("it was decided before: {other:?}"),
     }
 }
 

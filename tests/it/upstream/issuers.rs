@@ -60,7 +60,7 @@ async fn up_018_a_secret_without_an_issuer_fails_its_server_and_costs_no_login()
     assert!(!ada.client("2025-06-18", json!({})).tools_of("demo").await.is_empty(), "the others run");
     ada.log_in().await;
     let page = ada.get("/connect/github").await;
-    assert!(page.status == StatusCode::BAD_REQUEST && page.body.contains("add `issuer = "), "{}", page.body);
+    assert!(page.status == StatusCode::BAD_REQUEST && page.body.contains("add “issuer = "), "{}", page.body);
     assert_eq!((world.authority.take_log(), world.logins("ada").await), (Vec::new(), 1));
 
     let world = world.restart(&bound).await;

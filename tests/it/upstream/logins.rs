@@ -98,11 +98,14 @@ async fn up_008_the_consent_page_offers_to_connect_and_goes_on_without_it() {
     );
     // an app that gets to another server alone needs no account at this one
     let elsewhere = ada.get(&format!("{query}%2Fdemo&scope=mcp:use")).await;
-    assert!(elsewhere.body.contains("<dd>demo</dd>") && !elsewhere.body.contains("/connect/"), "{}", elsewhere.body);
+    assert!(elsewhere.body.contains(">demo</strong>") && !elsewhere.body.contains("/connect/"), "{}", elsewhere.body);
     let consent = ada.get(&query).await;
     let link =
         consent.body.split("href=\"/connect/github?consent=").nth(1).unwrap_or_else(|| panic!("{}", consent.body));
     let transaction = link.split('"').next().unwrap().to_owned();
+    for told in ["tools not known yet", "not connected"] {
+        assert!(consent.body.contains(told), "the page does not tell {told}: {}", consent.body);
+    }
     world.authority.account("ada");
     let callback = ada.approve(&format!("/connect/github?consent={transaction}")).await;
     let end = ada.get(&callback).await;

@@ -36,8 +36,9 @@ async fn consented(site: &Site, browser: &mut Browser<'_>, path: &str, scope: &s
     let resource = format!("{ROOT}{path}");
     let page = browser.authorize(&client, &[("resource", &resource), ("scope", scope)]).await;
     assert_eq!(page.status, StatusCode::OK, "{}", page.body);
-    let servers = page.body.split_once("<dt>Servers</dt><dd>").map(|(_, rest)| rest.split_once("</dd>").unwrap().0);
-    servers.unwrap_or("none").to_owned()
+    let servers: Vec<String> =
+        page.servers().into_iter().filter(|(name, _)| *name == "server").map(|(_, server)| server).collect();
+    if servers.is_empty() { "none".to_owned() } else { servers.join(", ") }
 }
 
 #[tokio::test]

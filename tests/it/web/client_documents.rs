@@ -26,7 +26,12 @@ async fn oa_070_the_consent_page_names_the_host_that_describes_the_app() {
     let page = browser.authorize(APP, &[]).await;
     let page = browser.log_in(&page, &site.key).await;
     assert_eq!(page.heading(), "Connect <span class=\"name\">The &#60;app&#62;</span>?");
-    assert!(page.body.contains("The web site <strong>app.example</strong> describes the app"), "{}", page.body);
+    assert!(
+        page.body
+            .contains("The web site <span class=\"host-name\"><strong>app.example</strong></span> describes the app"),
+        "{}",
+        page.body
+    );
     let answer = browser.press(&page, "approve", "").await;
     assert!(answer.location().starts_with(CALLBACK), "{}", answer.location());
     let told = answer.told();

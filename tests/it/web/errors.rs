@@ -58,10 +58,15 @@ async fn oa_149_the_page_for_a_gateway_that_reaches_no_host_says_why_and_what_to
 async fn forms_are_small_and_well_formed() {
     let site = Site::open().await;
     let mut browser = site.browser();
-    let large = browser.post("/oauth/authorize", &[("token", &"x".repeat(9000))]).await;
+    let large = browser.post("/login", &[("token", &"x".repeat(9000))]).await;
+    assert_eq!((large.status, large.heading()), (StatusCode::PAYLOAD_TOO_LARGE, "The form is too large"));
+    // one that names servers may be larger
+    let servers = browser.post("/oauth/authorize", &[("server", &*"x".repeat(60_000))]).await;
+    assert_eq!(servers.status, StatusCode::FORBIDDEN);
+    let large = browser.post("/oauth/authorize", &[("server", &"x".repeat(70_000))]).await;
     assert_eq!((large.status, large.heading()), (StatusCode::PAYLOAD_TOO_LARGE, "The form is too large"));
     let request = post("/oauth/authorize").header(header::ACCEPT, "application/json");
-    let large = browser.send(request, encode(&[("token", &"x".repeat(9000))])).await;
+    let large = browser.send(request, encode(&[("token", &"x".repeat(70_000))])).await;
     let json: serde_json::Value = serde_json::from_str(&large.body).unwrap();
     assert_eq!((large.status, &json["error"]), (StatusCode::PAYLOAD_TOO_LARGE, &"payload_too_large".into()));
     // larger than any message may be

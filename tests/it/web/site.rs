@@ -11,7 +11,7 @@ use lockkeeper::{
     http::{Bound, GuardSettings},
     model::{
         AllowedNetworks, BackendId, Direct, EgressPolicy, GroupSpec, KeyId, LoginProvider, NewKey, Rights, UserId,
-        status::{BackendState, BackendStatus, GroupStatus, OfferCounts, SessionStatus, Status},
+        status::{BackendState, BackendStatus, GroupStatus, OfferCounts, SessionStatus, Status, ToolCounts},
     },
     oauth::{self, OAuth},
     openid::{OpenIdDeps, Providers},
@@ -25,7 +25,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt as _;
 use url::{Position, Url, form_urlencoded};
 
-use crate::{kit::provider::OpenIdProvider, support::http::guarded};
+use crate::{
+    kit::{person::server_fields, provider::OpenIdProvider},
+    support::http::guarded,
+};
 
 /// The redirect URI of these tests' client: an app on this computer.
 pub(super) const CALLBACK: &str = "http://127.0.0.1:33418/callback";
@@ -157,6 +160,7 @@ impl Site {
             providers,
             tasks: TaskTracker::new(),
             status: Arc::new(|_| status()),
+            tools: Arc::new(|_, server, _| tools(server.as_str())),
         };
         let app = web::router(state.clone()).merge(oauth.router());
         let app = guarded(app, &GuardSettings::new(public_url.clone(), Bound::Network, random));
@@ -194,7 +198,7 @@ impl Site {
     }
 
     /// Redeems a code, as the client does.
-    pub(super) async fn redeem(&self, client: &str, code: &str) {
+    pub(super) async fn redeem(&self, client: &str, code: &str) -> serde_json::Value {
         let form = encode(&[
             ("grant_type", "authorization_code"),
             ("client_id", client),
@@ -204,6 +208,7 @@ impl Site {
         ]);
         let answer = self.send(post("/oauth/token"), form).await;
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
+        serde_json::from_str(&answer.body).unwrap()
     }
 
     pub(super) async fn send(&self, mut request: http::request::Builder, body: String) -> Seen {
@@ -265,8 +270,10 @@ impl Browser<'_> {
     /// Presses a button of the login or consent page.
     pub(super) async fn press(&mut self, page: &Seen, decision: &str, key: &str) -> Seen {
         let (token, transaction) = (page.field("token"), page.field("transaction"));
+        let servers = page.servers();
+        let servers = servers.iter().map(|(name, value)| (*name, value.as_str()));
         let fields = [("token", &*token), ("transaction", &*transaction), ("decision", decision), ("key", key)];
-        self.post("/oauth/authorize", &fields).await
+        self.post("/oauth/authorize", &fields.into_iter().chain(servers).collect::<Vec<_>>()).await
     }
 
     /// Logs in on the page of an authorization request, and follows to the decision.
@@ -313,6 +320,11 @@ impl Seen {
         let rest =
             rest.unwrap_or_else(|| unreachable!("no field {name} on this page ({}): {}", self.status, self.body));
         rest.split('"').next().unwrap().to_owned()
+    }
+
+    /// The fields of a consent page about servers, as they are at first.
+    pub(super) fn servers(&self) -> Vec<(&'static str, String)> {
+        server_fields(&self.body)
     }
 
     pub(super) fn location(&self) -> &str {
@@ -386,6 +398,11 @@ async fn make_key(oauth: &OAuth, name: &str, (user, rights): (Option<&str>, Righ
     (key.id, secret.expose().to_owned())
 }
 
+/// What is known of the tools of the servers: nothing of `search`.
+fn tools(server: &str) -> Option<ToolCounts> {
+    (server != "search").then_some(ToolCounts { tools: 11, changing: 4, read_only: 7 })
+}
+
 fn status() -> Status {
     let backend = |id: &str, state| BackendStatus {
         counts: OfferCounts { tools: 11, prompts: 0, resources: 1 },
@@ -401,6 +418,7 @@ fn status() -> Status {
         protocol_version: "2025-06-18".to_owned(),
         idle_seconds: 90,
         rights: Some(Rights::all_backends()),
+        grant: None,
     };
     let reason = "the file /etc/secret was not found".to_owned();
     Status {

@@ -94,7 +94,7 @@ async fn oa_151_a_consent_page_says_that_another_person_is_logged_in_now() {
     let (_, bob) = site.key_for("bob").await;
     let (mut browser, one, two) = two_tabs(&site, &site.key).await;
     let two = browser.log_in(&two, &bob).await;
-    assert!(two.body.contains("<strong>bob</strong>"), "{}", two.body);
+    assert!(two.body.contains("You are <strong class=\"name\">bob</strong>"), "{}", two.body);
     for decision in ["approve", "deny", "log-in"] {
         let seen = browser.press(&one, decision, "").await;
         assert_eq!((seen.status, seen.heading()), (StatusCode::FORBIDDEN, "Somebody else is logged in now"));
