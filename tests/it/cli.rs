@@ -175,8 +175,10 @@ fn a_port_alone_is_an_address_and_a_word_is_no_filter() {
         .unwrap();
     let listed = lockkeeper(folder.path(), &["list"], &[]);
     assert_eq!(listed.status.code(), Some(0), "{}", shown(folder.path(), &listed));
-    let refused = shown(folder.path(), &lockkeeper(folder.path(), &["list", "--log", "banana"], &[]));
-    assert!(refused.starts_with("2\n") && refused.contains("--log: a filter is a level"), "{refused}");
+    for command in ["list", "status", "version", "restart"] {
+        let refused = shown(folder.path(), &lockkeeper(folder.path(), &[command, "--log", "banana"], &[]));
+        assert!(refused.starts_with("2\n") && refused.contains("a filter is a level"), "{command} {refused}");
+    }
 }
 
 #[test]
