@@ -72,7 +72,7 @@ impl From<ConfigProblems> for CommandFailure {
         };
         Self::usage(what)
             .why(problems)
-            .advise("see lockkeeper.example.toml for every option; test with `lockkeeper check`")
+            .advise("`lockkeeper help configuration` explains every key; test with `lockkeeper check`")
     }
 }
 

@@ -20,13 +20,19 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("This program", &["help", "version", "completions", "man"]),
 ];
 
+/// The word for [`KEYS`].
+const CONFIGURATION: &str = "configuration";
+
+/// Every key of the configuration file, with what it means.
+const KEYS: &str = include_str!("../../lockkeeper.example.toml");
+
 /// Width of the lines.
 const COLUMNS: usize = 80;
 
 /// `help`.
 #[derive(Debug, Args)]
 pub struct HelpArgs {
-    /// The command, with its subcommand
+    /// The command, with its subcommand; or `configuration`, for every key of the configuration file
     #[arg(value_name = "COMMAND")]
     words: Vec<String>,
     /// Lists all commands
@@ -78,6 +84,11 @@ impl HelpArgs {
                 GROUPS.iter().map(|(title, names)| format!("{title}:\n{}", listed(&root, names))).collect();
             process.output.print(&groups.join("\n"));
             process.output.print("\nlockkeeper help COMMAND explains one.");
+            process.output.print("lockkeeper help configuration explains every key of lockkeeper.toml.");
+            return Ok(());
+        }
+        if self.words == [CONFIGURATION] {
+            process.output.print(KEYS);
             return Ok(());
         }
         let mut command = root;

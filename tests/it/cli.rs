@@ -56,6 +56,9 @@ fn the_first_page_of_the_help_has_what_a_person_needs_first() {
     }
     let one = lockkeeper(folder.path(), &["help", "keys", "create"], &[]);
     assert!(String::from_utf8(one.stdout).unwrap().contains("Usage: lockkeeper keys create"));
+    let keys = lockkeeper(folder.path(), &["help", "configuration"], &[]).stdout;
+    let keys = String::from_utf8(keys).unwrap();
+    assert!(keys.contains("\nlisten = ") && keys.contains("[limits]") && all.contains("lockkeeper help configuration"));
     let unknown = shown(folder.path(), &lockkeeper(folder.path(), &["help", "kyes"], &[]));
     assert!(unknown.starts_with("2\n") && unknown.contains("lockkeeper help --all"), "{unknown}");
 }
@@ -221,7 +224,7 @@ fn every_configuration_error_is_reported_and_nothing_is_started() {
           did you mean `listen`?
       lockkeeper.toml:4:17: servers.git.env.TOKEN: the environment variable `GIT_TOKEN` is not set
           set it, or give a default: `${GIT_TOKEN:-…}`
-    help: see lockkeeper.example.toml for every option; test with `lockkeeper check`
+    help: `lockkeeper help configuration` explains every key; test with `lockkeeper check`
     "#);
     assert!(!folder.path().join(".local").exists());
 }
@@ -242,7 +245,7 @@ fn a_public_url_that_clients_cannot_use_is_refused() {
     error: the configuration has an error
       public_url: this is required, because 0.0.0.0:0 is reachable from other machines
           set the URL that clients use, such as `https://mcp.example.com`, as `public_url` in the file, `--public-url` or LOCKKEEPER_PUBLIC_URL; or listen on 127.0.0.1
-    help: see lockkeeper.example.toml for every option; test with `lockkeeper check`
+    help: `lockkeeper help configuration` explains every key; test with `lockkeeper check`
     "#);
 }
 
@@ -344,7 +347,7 @@ fn a_file_without_servers_is_reported() {
     error: the configuration has an error
       servers.json: the file has no servers, or none that is enabled
           add one: `lockkeeper add NAME COMMAND…`; for the demonstration: `[servers.demo]` with `builtin = "demo"`
-    help: see lockkeeper.example.toml for every option; test with `lockkeeper check`
+    help: `lockkeeper help configuration` explains every key; test with `lockkeeper check`
     "#);
 }
 
