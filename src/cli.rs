@@ -19,6 +19,7 @@ mod containment;
 mod data_access;
 pub mod doctor;
 pub mod ending;
+mod documents;
 pub mod failure;
 pub mod gateway_client;
 pub mod global_args;
@@ -298,10 +299,7 @@ impl Command {
                 args.run(process);
                 Ok(())
             }
-            Self::Completions(args) => {
-                args.run(Cli::command(), process);
-                Ok(())
-            }
+            Self::Completions(args) => args.run(process),
             Self::Man(args) => args.run(Cli::command(), process),
             Self::Help(args) => args.run(help::with_first_page(Cli::command()), process),
         }

@@ -11,6 +11,7 @@ use self::server_description::ServerDescription;
 use super::{
     arguments::FormatArgs,
     client,
+    documents::{self, Became},
     failure::CommandFailure,
     inputs, page_viewer,
     probe::Probe,
@@ -198,9 +199,9 @@ impl AddArgs {
                 Trial::AsksForLogin | Trial::Omitted => None,
             };
             let (status, tools) = tried.unzip();
-            process.output.json(
-                &json!({ "added": id.as_str(), "file": shown, "status": status, "tools": tools, "account": account }),
-            );
+            let what =
+                json!({ "id": id.as_str(), "file": shown, "status": status, "tools": tools, "account": account });
+            process.output.json(&documents::change(Became::Added, what));
             return;
         }
         process.output.print(&format!("added `{id}` to {shown}{offers}"));

@@ -5,7 +5,13 @@ use std::{fs, path::PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use super::{arguments, arguments::FormatArgs, failure::CommandFailure, process::ProcessContext, store};
+use super::{
+    arguments::{self, FormatArgs},
+    documents::{self, Became},
+    failure::CommandFailure,
+    process::ProcessContext,
+    store,
+};
 use crate::{
     config::{DataPlaces, DatabasePlace, MasterKeyPlace},
     storage::Storage,
@@ -59,7 +65,8 @@ impl BackupArgs {
         let (MasterKeyPlace::InFolder(key) | MasterKeyPlace::Named(key)) = master_key;
         let key = key.display().to_string();
         if self.form.json {
-            process.output.json(&json!({ "file": shown, "bytes": size, "database": path, "master_key": key }));
+            let what = json!({ "file": shown, "bytes": size, "database": path, "master_key": key });
+            process.output.json(&documents::change(Became::Written, what));
         } else {
             process.output.print(&format!("copied {} to {shown} ({size} bytes)", path.display()));
         }

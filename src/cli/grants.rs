@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     arguments::FormatArgs,
+    documents::{self, Became},
     ending::{self, EndingArgs},
     failure::CommandFailure,
     meant_user::meant,
@@ -69,7 +70,7 @@ impl ListGrantsArgs {
         store.close().await;
         let grants = listed?;
         if self.form.json {
-            process.output.json(&grants.iter().map(document).collect::<Vec<_>>());
+            process.output.json(&documents::list("grants", grants.iter().map(document).collect()));
             return Ok(());
         }
         if grants.is_empty() {
@@ -114,9 +115,9 @@ impl RevokeGrantArgs {
             Some(id) => format!("grant {id} is revoked"),
             None => format!("{} {subject} revoked", number_of(count, "grant")),
         };
-        let identity = json!({ "id": self.id, "user": self.user, "client": self.client, "grants": count });
+        let identity = json!({ "id": self.id, "user": self.user, "client": self.client, "count": count });
         let sentence = format!("{what}; tokens and streams end within a second");
-        ending::tell(self.ending.form, (identity, "revoked"), &sentence, process);
+        ending::tell(self.ending.form, (identity, Became::Revoked), &sentence, process);
         Ok(())
     }
 

@@ -3,10 +3,11 @@
 use std::{fs, path::PathBuf};
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     arguments::FormatArgs,
+    documents::{self, Became},
     failure::CommandFailure,
     output::number_of,
     process::ProcessContext,
@@ -70,7 +71,7 @@ impl ImportArgs {
         }
         let shown = file.path().display().to_string();
         if self.form.json {
-            process.output.json(&json!({ "added": report.added, "file": shown, "remarks": report.remarks }));
+            process.output.json(&report.document(&shown));
         } else {
             let count = report.added.len();
             let names = report.added.join(", ");
@@ -118,6 +119,12 @@ impl ImportArgs {
 // === impl Report ===
 
 impl Report {
+    fn document(&self, file: &str) -> Value {
+        let became = if self.added.is_empty() { Became::Unchanged } else { Became::Added };
+        let servers: Vec<Value> = self.added.iter().map(|id| json!({ "id": id })).collect();
+        documents::change(became, json!({ "servers": servers, "file": file, "remarks": self.remarks }))
+    }
+
     /// Takes a server over, unless the file would be wrong with it.
     fn take(&mut self, server: &ImportedServer, file: &mut ServersFile, process: &ProcessContext) {
         let name = &server.name;

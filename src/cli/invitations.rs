@@ -5,8 +5,10 @@ use serde_json::{Value, json};
 
 use super::{
     arguments::FormatArgs,
+    documents::{self, Became},
     ending::{self, EndingArgs},
     failure::CommandFailure,
+    meant_user::KeyNames,
     output::Emphasis,
     process::ProcessContext,
     rights_text,
@@ -14,7 +16,7 @@ use super::{
     table::{Cell, TextTable},
 };
 use crate::{
-    model::{Invitation, InvitationId, InvitationOffer, InvitationState, Invitee, UserId},
+    model::{Invitation, InvitationId, InvitationOffer, InvitationState, Invitee},
     support::Timestamp,
 };
 
@@ -61,14 +63,18 @@ impl InvitationsCommand {
 impl ListInvitationsArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
-        let listed = store.oauth.invitations().list().await;
+        let (listed, names) = (store.oauth.invitations().list().await, KeyNames::of(&store).await);
         store.close().await;
         let now = store::now();
-        let mut invitations = listed?;
+        let (mut invitations, names) = (listed?, names?);
         invitations.retain(|invitation| self.all || invitation.is_live(now));
         if self.form.json {
-            let documents: Vec<Value> = invitations.iter().map(|invitation| document(invitation, now)).collect();
-            process.output.json(&documents);
+            let named = |invitation: &Invitation| {
+                let mut document = document(invitation, now);
+                document["key_name"] = json!(invitation.inviter.as_ref().and_then(|inviter| names.get(inviter)));
+                document
+            };
+            process.output.json(&documents::list("invitations", invitations.iter().map(named).collect()));
             return Ok(());
         }
         if invitations.is_empty() {
@@ -85,7 +91,9 @@ impl ListInvitationsArgs {
                 Cell::from(&invitation.id),
                 Cell::from(invited(invitation)),
                 Cell::from(rights(invitation)),
-                Cell::from(invitation.inviter.as_ref().map_or(&*invitation.created_by, UserId::as_str)),
+                Cell::from(
+                    invitation.inviter.as_ref().map_or_else(|| invitation.created_by.clone(), |one| names.shown(one)),
+                ),
                 Cell::from(invitation.created),
                 until,
                 state(invitation, now),
@@ -108,7 +116,7 @@ impl RevokeInvitationArgs {
                 "invitation {} is revoked: a link does not work any more, and whom a rule let in is logged out within a second",
                 self.id
             );
-            ending::tell(self.ending.form, (json!({ "id": self.id }), "revoked"), &sentence, process);
+            ending::tell(self.ending.form, (json!({ "id": self.id }), Became::Revoked), &sentence, process);
             return Ok(());
         }
         Err(CommandFailure::failed(format!("there is no invitation {} that waits, and no such rule", self.id))

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{
     arguments::{self, FormatArgs},
+    documents::{self, Became},
     failure::CommandFailure,
     invitations,
     process::ProcessContext,
@@ -80,7 +81,7 @@ impl InviteArgs {
         if self.form.json {
             let mut document = invitations::document(&invitation, store::now());
             document["link"] = json!(address);
-            process.output.json(&document);
+            process.output.json(&documents::change(Became::Created, document));
             return Ok(());
         }
         if let Some(address) = &address {

@@ -4,9 +4,15 @@ use std::time::Duration;
 
 use clap::Args;
 use http::Method;
+use serde_json::json;
 
 use super::{
-    arguments::FormatArgs, failure::CommandFailure, gateway_client::GatewayClient, operator, process::ProcessContext,
+    arguments::FormatArgs,
+    documents::{self, Became},
+    failure::CommandFailure,
+    gateway_client::GatewayClient,
+    operator,
+    process::ProcessContext,
 };
 use crate::config::{log, units};
 
@@ -49,7 +55,9 @@ impl LogArgs {
         }
         let document = gateway.operate(Method::POST, &["log"], &parameters).await?;
         if self.form.json {
-            process.output.json(&document);
+            let became = if document["changed"] == false { Became::Unchanged } else { Became::Changed };
+            let what = json!({ "filter": document["filter"], "seconds": document["seconds"] });
+            process.output.json(&documents::change(became, what));
         } else if is_changed {
             process.output.print(&format!("the log has `{}` for {seconds} s", self.filter));
         } else {

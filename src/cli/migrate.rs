@@ -1,8 +1,16 @@
 //! `lockkeeper migrate`: moves the data into another database. The gateway must not run.
 
 use clap::Args;
+use serde_json::json;
 
-use super::{arguments, failure::CommandFailure, process::ProcessContext, store};
+use super::{
+    arguments::{self, FormatArgs},
+    documents::Became,
+    ending,
+    failure::CommandFailure,
+    process::ProcessContext,
+    store,
+};
 use crate::{
     app::{DataLock, DataLockError, database},
     config::{DataPlaces, DatabasePlace},
@@ -30,6 +38,8 @@ pub struct MigrateArgs {
     /// The empty database to fill; without it the configured one
     #[arg(long, value_name = "DATABASE", value_parser = DatabasePlace::parse)]
     to: Option<DatabasePlace>,
+    #[command(flatten)]
+    form: FormatArgs,
 }
 
 impl MigrateArgs {
@@ -57,7 +67,9 @@ impl MigrateArgs {
         let failed = CommandFailure::failed(format!("nothing was copied into {to}"));
         match copied {
             Ok(Some(rows)) => {
-                process.output.remark(&format!("{rows} rows are copied from {from} into {to}"));
+                let sentence = format!("{rows} rows are copied from {from} into {to}");
+                let what = json!({ "from": from.to_string(), "to": to.to_string(), "rows": rows });
+                ending::tell(self.form, (what, Became::Copied), &sentence, process);
                 Ok(())
             }
             Ok(None) => Err(failed.why("it is not empty").advise("name an empty database")),

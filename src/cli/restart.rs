@@ -2,9 +2,15 @@
 
 use clap::Args;
 use http::Method;
+use serde_json::json;
 
 use super::{
-    arguments::FormatArgs, failure::CommandFailure, gateway_client::GatewayClient, operator, process::ProcessContext,
+    arguments::FormatArgs,
+    documents::{self, Became},
+    failure::CommandFailure,
+    gateway_client::GatewayClient,
+    operator,
+    process::ProcessContext,
 };
 
 const EXAMPLES: &str = "\
@@ -29,7 +35,8 @@ impl RestartArgs {
         let by = operator::name(process);
         let document = gateway.operate(Method::POST, &["servers", &self.server, "restart"], &[("by", &by)]).await?;
         if self.form.json {
-            process.output.json(&document);
+            let what = json!({ "id": document["server"], "status": document["now"] });
+            process.output.json(&documents::change(Became::Restarted, what));
             return Ok(());
         }
         let name = document["server"].as_str().unwrap_or(&self.server);

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     arguments::FormatArgs,
+    documents::{self, Became},
     ending::{self, EndingArgs},
     failure::CommandFailure,
     meant_user::{KeyNames, meant},
@@ -82,7 +83,7 @@ impl ListUpstreamArgs {
         store.close().await;
         let (rows, names) = (listed.map_err(failed)?, names?);
         if self.form.json {
-            process.output.json(&rows.iter().map(document).collect::<Vec<_>>());
+            process.output.json(&documents::list("accounts", rows.iter().map(document).collect()));
             return Ok(());
         }
         if rows.is_empty() {
@@ -119,7 +120,7 @@ impl DisconnectUpstreamArgs {
                  one, revokes the tokens"
             );
             let identity = json!({ "user": user, "server": backend });
-            ending::tell(self.ending.form, (identity, "disconnected"), &sentence, process);
+            ending::tell(self.ending.form, (identity, Became::Disconnected), &sentence, process);
             return Ok(());
         }
         Err(CommandFailure::failed(format!("{user} has not connected {backend}"))

@@ -8,6 +8,7 @@ use super::print;
 use crate::{
     cli::{
         arguments::FormatArgs,
+        documents::{self, Became},
         failure::CommandFailure,
         process::ProcessContext,
         rights_args::RightsArgs,
@@ -91,9 +92,9 @@ impl CreateClientArgs {
         let (client, secret, account) = created?;
         if self.form.json {
             let mut document = print::document(&client);
-            document["client_secret"] = json!(secret.as_ref().map(Secret::expose));
+            document["secret"] = json!(secret.as_ref().map(Secret::expose));
             document["service_account"] = json!(account.as_ref().map(|key| &key.id));
-            process.output.json(&document);
+            process.output.json(&documents::change(Became::Created, document));
             return Ok(());
         }
         process.output.print(&format!("client_id: {}", client.id));

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     cli::{
         arguments::FormatArgs,
+        documents::{self, Became},
         ending::{self, EndingArgs},
         failure::CommandFailure,
         output::Emphasis,
@@ -114,8 +115,8 @@ impl CreateInitialAccessTokenArgs {
         let (token, secret) = created?;
         if self.form.json {
             let mut document = document(&token);
-            document["token"] = json!(secret.expose());
-            process.output.json(&document);
+            document["secret"] = json!(secret.expose());
+            process.output.json(&documents::change(Became::Created, document));
             return Ok(());
         }
         process.output.print(secret.expose());
@@ -138,7 +139,7 @@ impl ListInitialAccessTokensArgs {
         let mut tokens = listed?;
         tokens.retain(|token| self.all || token.is_live(now));
         if self.form.json {
-            process.output.json(&tokens.iter().map(document).collect::<Vec<_>>());
+            process.output.json(&documents::list("initial_access_tokens", tokens.iter().map(document).collect()));
             return Ok(());
         }
         if tokens.is_empty() {
@@ -170,7 +171,7 @@ impl RevokeInitialAccessTokenArgs {
         store.close().await;
         if revoked? {
             let sentence = format!("token {} is revoked; the clients that registered with it stay", self.id);
-            ending::tell(self.ending.form, (json!({ "id": self.id }), "revoked"), &sentence, process);
+            ending::tell(self.ending.form, (json!({ "id": self.id }), Became::Revoked), &sentence, process);
             return Ok(());
         }
         Err(CommandFailure::failed(format!("there is no live token {}", self.id))

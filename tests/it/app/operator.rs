@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// A server that lists the tool `about` too.
-fn server() -> ProgramServer {
+pub(super) fn server() -> ProgramServer {
     ProgramServer::start(everyday(Script::everyday().lists(&["about"])))
 }
 
@@ -35,7 +35,7 @@ fn with_demo(server: &ProgramServer) -> String {
 }
 
 /// The same with a server that prints a line at each start.
-fn with_printing(folder: &Path, server: &ProgramServer) -> String {
+pub(super) fn with_printing(folder: &Path, server: &ProgramServer) -> String {
     let program = folder.join("program.sh");
     write_program(&program, &format!("echo begins >&2\n{}", server.script()));
     let program = program.display();
@@ -74,7 +74,7 @@ async fn document(folder: &Path, words: &[&str]) -> Value {
     serde_json::from_str(&printed(folder, words).await).unwrap()
 }
 
-async fn start(folder: &Path, configuration: &str) -> Gateway {
+pub(super) async fn start(folder: &Path, configuration: &str) -> Gateway {
     fs::write(folder.join("lockkeeper.toml"), configuration).unwrap();
     let gateway = Gateway::start(folder).await;
     while gateway.get("/readyz", None).await.status() != StatusCode::OK {
@@ -203,13 +203,14 @@ async fn an_operator_ends_one_session_and_no_other() {
     let (mut ended, mut other) = (person.client("2025-11-25", json!({})), person.client("2025-11-25", json!({})));
     assert!(!ended.tools().await.is_empty() && !other.tools().await.is_empty());
     let sessions = document(folder, &["sessions", "list", "--json"]).await;
-    let ids: Vec<&str> = sessions.as_array().unwrap().iter().map(|session| session["id"].as_str().unwrap()).collect();
+    let ids: Vec<&str> =
+        sessions["sessions"].as_array().unwrap().iter().map(|session| session["id"].as_str().unwrap()).collect();
     let [first, second] = ids[..] else { panic!("{ids:?}") };
     let said = printed(folder, &["sessions", "end", first]).await;
     assert!(said.starts_with(&format!("ended the session {first} of ")), "{said}");
     let left = document(folder, &["sessions", "list", "--json"]).await;
-    assert_eq!(left.as_array().unwrap().len(), 1);
-    assert_eq!(left[0]["id"], second);
+    assert_eq!(left["sessions"].as_array().unwrap().len(), 1);
+    assert_eq!(left["sessions"][0]["id"], second);
     assert!(!other.tools().await.is_empty());
     gateway.stop().await;
     assert!(printed(folder, &["audit", "--event", "session_ended"]).await.contains(&format!("name={first}")));
@@ -247,3 +248,5 @@ fn the_log_is_changed_for_a_while_and_back() {
     assert_eq!(run(&data, &["log", "error", "--for", "1h"]), "the log has `error` for 3600 s\n");
     assert_eq!(run(&data, &["log", "configured"]), "the log is as configured\n");
 }
+    let next = log.find(|line| line.as_ref().unwrap().contains("INFO")).unwrap().unwrap();
+    assert!(next.contains("as configured"), "{next}");

@@ -125,9 +125,13 @@ async fn rights_grants_and_events_of_earlier_versions_are_understood() {
     pool.close().await;
 
     let listed: Value = serde_json::from_str(&run(&["keys", "list", "--json"])).unwrap();
-    assert_eq!(listed[0]["rights"], created["rights"]);
+    assert_eq!(listed["keys"][0]["rights"], created["rights"]);
     let grants: Value = serde_json::from_str(&run(&["grants", "list", "--json"])).unwrap();
-    assert_eq!((&grants[0]["id"], &grants[0]["scopes"]), (&json!("g"), &json!("mcp:docs:read")), "{grants}");
+    assert_eq!(
+        (&grants["grants"][0]["id"], &grants["grants"][0]["scopes"]),
+        (&json!("g"), &json!("mcp:docs:read")),
+        "{grants}"
+    );
     let event = run(&["audit", "--event", "upstream_connected"]);
     assert!(event.ends_with("  upstream_connected  server=docs  user=ann\n"), "{event}");
     let event: Value = serde_json::from_str(&run(&["audit", "--event", "upstream_connected", "--json"])).unwrap();
