@@ -99,7 +99,7 @@ impl ListGrantsArgs {
 impl ListGrantsArgs {
     async fn list(&self, store: &AdminStore) -> Result<Vec<GrantView>, CommandFailure> {
         match &self.user {
-            Some(user) => Ok(store.oauth.grants().of(&meant(store, user).await?).await?),
+            Some(user) => Ok(store.oauth.grants().of(&meant(store, user, "grants list --user").await?).await?),
             None => Ok(store.oauth.grants().list().await?),
         }
     }
@@ -124,7 +124,7 @@ impl RevokeGrantArgs {
     /// Revokes; returns the number of grants, and whose they were.
     async fn revoke(&self, store: &AdminStore, process: &mut ProcessContext) -> Result<(u64, String), CommandFailure> {
         let user = match &self.user {
-            Some(user) => Some(meant(store, user).await?),
+            Some(user) => Some(meant(store, user, "grants revoke --user").await?),
             None => None,
         };
         let mut grants = store.oauth.grants().list().await?;

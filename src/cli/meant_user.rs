@@ -31,8 +31,8 @@ impl KeyNames {
 }
 
 /// The user that an argument means: a user id, else a key without a user name, by the key's id or name. Any other text
-/// is the id of a user without keys.
-pub(super) async fn meant(store: &AdminStore, text: &str) -> Result<UserId, CommandFailure> {
+/// is the id of a user without keys. `command` is what was typed before the user, for the advice.
+pub(super) async fn meant(store: &AdminStore, text: &str, command: &str) -> Result<UserId, CommandFailure> {
     let keys = store.oauth.keys().list().await?;
     if keys.iter().any(|key| key.user.as_str() == text) {
         return Ok(UserId::new(text));
@@ -46,9 +46,8 @@ pub(super) async fn meant(store: &AdminStore, text: &str) -> Result<UserId, Comm
     match users[..] {
         [] => Ok(UserId::new(text)),
         [user] if user.is_of_key() => Ok(user.clone()),
-        [user] => Err(CommandFailure::usage(format!("the key {text} belongs to the user {user}")).advise(format!(
-            "use `--user {user}` for all keys of {user}, or `lockkeeper grants revoke ID` for one grant"
-        ))),
+        [user] => Err(CommandFailure::usage(format!("the key {text} belongs to the user {user}"))
+            .advise(format!("for the user with all keys: `lockkeeper {command} {user}`"))),
         _ => Err(CommandFailure::usage(format!(
             "{} keys have the name {text}, and they belong to several users",
             named.len()

@@ -76,7 +76,7 @@ impl ListUpstreamArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
         let user = match &self.user {
-            Some(user) => Some(meant(&store, user).await?),
+            Some(user) => Some(meant(&store, user, "upstream list --user").await?),
             None => None,
         };
         let (listed, names) = (store.storage.upstream_tokens().list(user.as_ref()).await, KeyNames::of(&store).await);
@@ -110,7 +110,7 @@ impl DisconnectUpstreamArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let backend = BackendId::normalise(&self.server).map_err(|error| CommandFailure::usage(error.to_string()))?;
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
-        let user = meant(&store, &self.user).await?;
+        let user = meant(&store, &self.user, "upstream disconnect").await?;
         self.ending.confirm(&format!("Disconnect {user} from {backend}, and delete the tokens?"), process)?;
         let deleted = store.storage.upstream_tokens().delete(&user, &backend).await;
         store.close().await;

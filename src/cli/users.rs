@@ -99,7 +99,11 @@ impl SwitchUserArgs {
     }
 
     async fn switch(&self, switch: Switch, store: &AdminStore) -> Result<UserId, CommandFailure> {
-        let id = meant(store, &self.user.user).await?;
+        let command = match switch {
+            Switch::Off => "users disable",
+            Switch::On => "users enable",
+        };
+        let id = meant(store, &self.user.user, command).await?;
         let users = store.oauth.users();
         let is_done = match switch {
             Switch::Off => users.disable(&id).await?,
@@ -133,7 +137,7 @@ impl DeleteUserArgs {
         store: &AdminStore,
         process: &mut ProcessContext,
     ) -> Result<(UserId, EndedUser), CommandFailure> {
-        let id = meant(store, &self.user.user).await?;
+        let id = meant(store, &self.user.user, "users delete").await?;
         let users = store.oauth.users().list().await?;
         if let Some(user) = users.iter().find(|user| user.user == id) {
             let (keys, grants) = (number_of(user.keys, "key"), number_of(user.grants, "grant"));

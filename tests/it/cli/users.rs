@@ -115,8 +115,18 @@ fn the_user_option_takes_a_user_or_a_key_without_a_user_name() {
     --- err
     data: FOLDER
     error: the key JOINED belongs to the user ann
-    help: use `--user ann` for all keys of ann, or `lockkeeper grants revoke ID` for one grant
+    help: for the user with all keys: `lockkeeper grants revoke --user ann`
     "#);
+    for command in [
+        ["users", "disable"].as_slice(),
+        &["users", "delete"],
+        &["grants", "list", "--user"],
+        &["upstream", "disconnect"],
+    ] {
+        let server: &[&str] = if command[0] == "upstream" { &["git"] } else { &[] };
+        let said = told(&[command, &[&joined], server].concat());
+        assert!(said.contains(&format!("`lockkeeper {} ann`", command.join(" "))), "{said}");
+    }
     data.create(&["laptop"]);
     assert_snapshot!(told(&["grants", "revoke", "--user", "laptop"]), @r#"
     2
