@@ -109,6 +109,22 @@ async fn the_status_has_processes_and_memory_of_each_server_and_since_when_one_f
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_status_says_where_a_server_contradicts_read_only_tools_and_no_right_changes() {
+    let tool = |name: &str, reads: bool| json!({ "name": name, "inputSchema": { "type": "object" }, "annotations": { "readOnlyHint": reads } });
+    let script = Script::everyday().listed(tool("wipe\u{1b}[2J", false)).listed(tool("look", true));
+    let (folder, server) = (DataFolder::new(), ProgramServer::start(everyday(script)));
+    let folder = folder.path();
+    let listed = "read_only_tools = [\"wipe\\u001b[2J\", \"look\"]\n";
+    let gateway = start(folder, &format!("[servers.git]\nera = \"legacy\"\n{}{listed}", server.lines())).await;
+    let shown = printed(folder, &["status"]).await;
+    let sentence = "git: by the server's word these do not only read, and `read_only_tools` lists them: wipe?[2J. Keys";
+    assert!(shown.contains(sentence), "{shown}");
+    let reader = Person::new(&gateway.url, &made_key(folder, &["--direct", "--server", "git:read"]));
+    assert_eq!(reader.client("2025-11-25", json!({})).tools().await.len(), 2, "the operator decides");
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_started_anew_fails_its_calls_with_the_reason_and_serves_the_next() {
     let (folder, gate) = (DataFolder::new(), Gate::closed());
     let folder = folder.path();
@@ -247,6 +263,6 @@ fn the_log_is_changed_for_a_while_and_back() {
     // shows nothing of what follows
     assert_eq!(run(&data, &["log", "error", "--for", "1h"]), "the log has `error` for 3600 s\n");
     assert_eq!(run(&data, &["log", "configured"]), "the log is as configured\n");
-}
     let next = log.find(|line| line.as_ref().unwrap().contains("INFO")).unwrap().unwrap();
     assert!(next.contains("as configured"), "{next}");
+}

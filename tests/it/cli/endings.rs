@@ -29,7 +29,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 "#;
 
 /// The exit code of a command on a terminal, and what that showed.
-fn on_terminal(folder: &Path, answer: &str, words: &[&str]) -> (i32, String) {
+pub(super) fn on_terminal(folder: &Path, answer: &str, words: &[&str]) -> (i32, String) {
     fs::write(folder.join("terminal.py"), TERMINAL).unwrap();
     let mut command = Command::new("python3");
     command.args(["terminal.py", answer, env!("CARGO_BIN_EXE_lockkeeper")]).args(words).current_dir(folder);
