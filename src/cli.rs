@@ -13,13 +13,14 @@ mod ca_file;
 pub mod check;
 pub mod client;
 pub mod clients;
+mod completed_names;
 pub mod completions;
 pub mod connect;
 mod containment;
 mod data_access;
 pub mod doctor;
-pub mod ending;
 mod documents;
+pub mod ending;
 pub mod failure;
 pub mod gateway_client;
 pub mod global_args;
@@ -184,7 +185,11 @@ pub enum Command {
 
 /// Runs the command of `arguments`; the first is the program name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, mut process: ProcessContext) -> Exit {
-    let arguments = program_words::with_dashes(arguments.into_iter().collect());
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let Some(shell) = process.environment.said(completions::VARIABLE).map(str::to_owned) {
+        return completions::answer(&shell, arguments, Cli::command(), &mut process);
+    }
+    let arguments = program_words::with_dashes(arguments);
     let parsed = help::with_first_page(Cli::command()).try_get_matches_from(arguments);
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
