@@ -9,6 +9,7 @@ use super::{
     documents::{self, Became},
     failure::CommandFailure,
     invitations,
+    meant_user::meant,
     process::ProcessContext,
     rights_args::OpenedArgs,
     store::{self, AdminStore, IfMissing},
@@ -61,9 +62,10 @@ pub struct InviteArgs {
     /// Makes a further key for a user who exists: whoever opens the link becomes that user
     #[arg(long)]
     again: bool,
-    /// Invites in the name of this user, within the user's rights; it ends with them. Default: the operator
-    #[arg(long, value_name = "USER", value_parser = UserId::parse)]
-    by: Option<UserId>,
+    /// Invites in the name of this user, within the user's rights; it ends with them. A key without a user name counts as a
+    /// user, by its id or name. Default: the operator
+    #[arg(long, value_name = "USER")]
+    by: Option<String>,
     #[command(flatten)]
     form: FormatArgs,
 }
@@ -135,7 +137,11 @@ impl InviteArgs {
         };
         let offer = rule.unwrap_or_else(|| InvitationOffer::Link(link()));
         let rights: Rights = self.rights.rights();
-        let new = NewInvitation { offer, rights, inviter: self.by.clone() };
+        let inviter = match &self.by {
+            Some(by) => Some(meant(store, by, "invite --by").await?),
+            None => None,
+        };
+        let new = NewInvitation { offer, rights, inviter };
         invitations.invite(new).await?.map_err(|refusal| self.refused(refusal))
     }
 
@@ -146,7 +152,7 @@ impl InviteArgs {
 
     fn refused(&self, refusal: InvitationAddition) -> CommandFailure {
         let user = self.user.as_ref().map_or("", UserId::as_str);
-        let by = self.by.as_ref().map_or("the operator", UserId::as_str);
+        let by = self.by.as_deref().unwrap_or("the operator");
         match refusal {
             InvitationAddition::UserExists => CommandFailure::failed(format!("the user `{user}` exists"))
                 .advise("`--again` makes a further key for it; give the link to nobody else"),
