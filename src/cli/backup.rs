@@ -53,7 +53,7 @@ impl BackupArgs {
         let target = process.folder.join(&self.file);
         let shown = target.display().to_string();
         if target.symlink_metadata().is_ok() {
-            return Err(CommandFailure::usage(format!("{shown} is there already, and nothing was written"))
+            return Err(CommandFailure::failed(format!("{shown} is there already, and nothing was written"))
                 .advise("name a file that is not there yet"));
         }
         let failed = |why: String| CommandFailure::failed(format!("{shown} was not written")).why(why);

@@ -102,7 +102,7 @@ impl ImportArgs {
     fn read(&self, process: &ProcessContext) -> Result<(ImportedFile, String), CommandFailure> {
         let source = self.file.display();
         let path = process.folder.join(&self.file);
-        let failed = |why: String| CommandFailure::usage(format!("{source} cannot be read")).why(why);
+        let failed = |why: String| CommandFailure::failed(format!("{source} cannot be read")).why(why);
         let found = fs::metadata(&path).map_err(|error| failed(error.to_string()))?;
         if found.is_dir() {
             return Err(failed("it is a folder".to_owned()).advise("name the file in it"));

@@ -196,7 +196,7 @@ fn a_backup_is_a_copy_without_the_master_key_for_this_user_alone() {
     let copy = folder.path().join("copy.sqlite3");
     assert_eq!(std::fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
     let said = shown(folder.path(), &run(&["backup", "copy.sqlite3"]));
-    assert!(said.starts_with("2\n") && said.contains("is there already"), "{said}");
+    assert!(said.starts_with("1\n") && said.contains("is there already"), "{said}");
     // it is the database, with the key beside it
     std::fs::create_dir(folder.path().join("other")).unwrap();
     std::fs::rename(&copy, folder.path().join("other/lockkeeper.sqlite3")).unwrap();
@@ -530,6 +530,7 @@ mod completions;
 mod data_folder;
 mod doctor;
 mod endings;
+mod exit_codes;
 mod former_names;
 mod grants;
 mod inputs;
