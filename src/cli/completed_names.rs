@@ -209,10 +209,10 @@ fn keys(process: &ProcessContext) -> Option<Vec<ApiKey>> {
 
 /// The ids of keys with their names beside them, and the names that one key alone has.
 fn by_key(keys: &[ApiKey]) -> Vec<CompletionCandidate> {
-    let named = |key: &ApiKey| keys.iter().filter(|other| other.name == key.name).count() == 1;
-    let names = keys.iter().filter(|key| named(key) && is_plain(&key.name));
-    let names = names.map(|key| CompletionCandidate::new(key.name.clone()).help(said(key.id.as_str())));
-    names.chain(keys.iter().map(|key| CompletionCandidate::new(key.id.as_str()).help(said(&key.name)))).collect()
+    let is_alone = |key: &ApiKey| keys.iter().filter(|other| other.name == key.name).count() == 1;
+    let names = keys.iter().filter(|key| is_alone(key) && is_plain(&key.name));
+    let names = names.map(|key| CompletionCandidate::new(key.name.clone()).help(Some(said(key.id.as_str()))));
+    names.chain(keys.iter().map(|key| CompletionCandidate::new(key.id.as_str()).help(Some(said(&key.name))))).collect()
 }
 
 /// The names of users, and of keys that are users.
@@ -226,8 +226,8 @@ fn by_user<'a>(keys: impl Iterator<Item = &'a ApiKey>) -> Vec<CompletionCandidat
     users.into_iter().map(CompletionCandidate::new).collect()
 }
 
-fn said(text: &str) -> Option<StyledStr> {
-    Some(text.to_owned().into())
+fn said(text: &str) -> StyledStr {
+    text.to_owned().into()
 }
 
 /// True for a word that no shell takes for anything else: it is put onto the command line as it is.
@@ -246,7 +246,8 @@ mod tests {
     /// The arguments that name something by what they are called, of every command.
     fn naming(command: &clap::Command, before: &str) -> Vec<(String, String)> {
         let is_naming = |argument: &&clap::Arg| {
-            let shown: Vec<&str> = argument.get_value_names().into_iter().flatten().map(|name| name.as_str()).collect();
+            let shown: Vec<&str> =
+                argument.get_value_names().into_iter().flatten().map(clap::builder::Str::as_str).collect();
             let is_word = ["server", "servers", "group", "groups", "user"].contains(&argument.get_id().as_str());
             is_word || shown.iter().any(|name| ["KEY", "USER", "SERVER", "GROUP"].contains(name))
         };

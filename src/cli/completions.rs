@@ -72,6 +72,12 @@ fn in_function_path(script: &str) -> String {
     )
 }
 
+/// The command line whose options are offered where nothing else is.
+fn with_options_last(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|argument| if argument.is_positional() { argument } else { argument.hide(true) });
+    command.mut_subcommands(with_options_last)
+}
+
 /// Prints what may follow the words of a command line, for the script of a shell; nothing where that is not known.
 pub(super) fn answer(
     shell: &str,
@@ -83,6 +89,12 @@ pub(super) fn answer(
     let words: Vec<OsString> = arguments.into_iter().skip_while(|word| word != "--").skip(1).collect();
     let Some(completer) = shells.completer(shell).filter(|_| !words.is_empty()) else { return Exit::Usage };
     let mut lockkeeper = completed_names::added_to(lockkeeper, &words, process);
+    let at = process.environment.get("_CLAP_COMPLETE_INDEX").and_then(|at| at.parse().ok());
+    let begun = words.get(at.unwrap_or(words.len() - 1));
+    if !begun.is_some_and(|word| word.to_string_lossy().starts_with('-')) {
+        lockkeeper.build();
+        lockkeeper = with_options_last(lockkeeper);
+    }
     let mut answer = Vec::new();
     let answered = completer.write_complete(&mut lockkeeper, words, Some(&process.folder), &mut answer);
     if answered.is_ok() && !answer.is_empty() {

@@ -45,7 +45,7 @@ pub(super) enum Became {
 
 /// A list under the name of its kind, with room for what concerns all of it.
 pub(super) fn list(kind: &str, entries: Vec<Value>) -> Value {
-    json!({ kind: entries })
+    Value::Object([(kind.to_owned(), entries.into())].into_iter().collect())
 }
 
 /// What a command changed, with what has become of it.

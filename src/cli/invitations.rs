@@ -69,12 +69,12 @@ impl ListInvitationsArgs {
         let (mut invitations, names) = (listed?, names?);
         invitations.retain(|invitation| self.all || invitation.is_live(now));
         if self.form.json {
-            let named = |invitation: &Invitation| {
+            let described = |invitation: &Invitation| {
                 let mut document = document(invitation, now);
                 document["key_name"] = json!(invitation.inviter.as_ref().and_then(|inviter| names.get(inviter)));
                 document
             };
-            process.output.json(&documents::list("invitations", invitations.iter().map(named).collect()));
+            process.output.json(&documents::list("invitations", invitations.iter().map(described).collect()));
             return Ok(());
         }
         if invitations.is_empty() {
