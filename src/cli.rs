@@ -71,7 +71,7 @@ pub mod version;
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, error::ContextKind};
 
 pub use self::{
     failure::{CommandFailure, Exit},
@@ -193,12 +193,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, mut process: ProcessCo
     let parsed = help::with_first_page(Cli::command()).try_get_matches_from(arguments);
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(mut error) => {
+            // how a value that looks like an option is written, which is rarely meant
+            error.remove(ContextKind::Suggested);
             let printed = error.print();
             let asked_for = !error.use_stderr();
             return if asked_for && printed.is_ok() { Exit::Done } else { Exit::Usage };
         }
     };
+    let options = cli.options.as_text();
     process.options = cli.options;
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -206,7 +209,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, mut process: ProcessCo
     };
     let exit = match runtime.block_on(Box::pin(cli.command.run(&mut process))) {
         Ok(()) => Exit::Done,
-        Err(failure) => process.output.failure(&failure),
+        Err(failure) => process.output.failure(&failure.with_options(&options)),
     };
     // only blocking calls without a waiting task may still run, such as a name look-up
     runtime.shutdown_background();

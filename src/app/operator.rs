@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// Maximum time for which a changed filter of the log holds.
-const MAX_RAISED: Duration = Duration::from_hours(24);
+pub const MAX_RAISED: Duration = Duration::from_hours(24);
 /// Maximum length of the name of who does it.
 const MAX_OPERATOR: usize = 100;
 /// Maximum wait of a command for the start of a server.

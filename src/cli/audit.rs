@@ -10,6 +10,7 @@ use super::{
     meant_user::{KeyNames, meant},
     process::ProcessContext,
     store::{self, AdminStore, IfMissing},
+    values,
 };
 use crate::{
     config::units,
@@ -50,7 +51,7 @@ pub struct AuditArgs {
     #[arg(long, value_name = "DURATION", value_parser = units::parse_duration)]
     since: Option<Duration>,
     /// Prints the newest events, at most this many
-    #[arg(long, value_name = "NUMBER", default_value_t = 1_000)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1_000, value_parser = values::number::<u32>)]
     limit: u32,
     /// Goes on to print events as they happen
     #[arg(long)]

@@ -114,7 +114,15 @@ impl ManArgs {
             process.output.print(&text);
             return Ok(());
         };
-        let folder = process.folder.join(folder);
+        let name = folder.to_str().unwrap_or_default();
+        let is_command = lockkeeper.find_subcommand(name).is_some();
+        let folder = process.folder.join(&folder);
+        if is_command && !folder.is_dir() {
+            return Err(CommandFailure::usage(format!(
+                "`{name}` is a command, and `man` takes a folder for all pages"
+            ))
+            .advise(format!("`lockkeeper help {name}` explains it; for a folder of this name: `./{name}`")));
+        }
         fs::create_dir_all(&folder).map_err(unwritten)?;
         let mut lockkeeper = lockkeeper.disable_help_subcommand(true);
         lockkeeper.build();

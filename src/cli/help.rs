@@ -96,8 +96,7 @@ impl HelpArgs {
         let mut name = command.get_name().to_owned();
         for word in &self.words {
             let Some(found) = command.find_subcommand(word) else {
-                return Err(CommandFailure::usage(format!("there is no command `{}`", self.words.join(" ")))
-                    .advise("`lockkeeper help --all` lists all commands"));
+                return Err(self.unknown(word, &name));
             };
             name.extend([" ", found.get_name()]);
             command = found.clone().bin_name(name.clone());
@@ -105,6 +104,17 @@ impl HelpArgs {
         let text = command.render_help().to_string();
         process.output.print(&text);
         Ok(())
+    }
+
+    /// `word` is none of the commands of what `before` names.
+    fn unknown(&self, word: &str, before: &str) -> CommandFailure {
+        let failure = CommandFailure::usage(format!("there is no command `{}`", self.words.join(" ")));
+        match before.split_once(' ') {
+            Some((_, command)) => failure.advise(format!("`lockkeeper help {command}` explains `{command}`")),
+            None if CONFIGURATION.starts_with(word) => failure
+                .advise(format!("`lockkeeper help {CONFIGURATION}` explains every key of the configuration file")),
+            None => failure.advise("`lockkeeper help --all` lists all commands"),
+        }
     }
 }
 

@@ -93,7 +93,10 @@ impl ImportArgs {
                 running_gateway::description(&gateway)
             )),
             FileReader::Nobody => {
-                process.output.remark("`lockkeeper check` starts each once, `lockkeeper serve` serves them");
+                let options = process.options.as_text();
+                process.output.remark(&format!(
+                    "`lockkeeper check{options}` starts each once, `lockkeeper serve{options}` serves them"
+                ));
             }
         }
         Ok(())
@@ -103,7 +106,9 @@ impl ImportArgs {
         let source = self.file.display();
         let path = process.folder.join(&self.file);
         let failed = |why: String| CommandFailure::failed(format!("{source} cannot be read")).why(why);
-        let found = fs::metadata(&path).map_err(|error| failed(error.to_string()))?;
+        let found = fs::metadata(&path).map_err(|error| {
+            failed(error.to_string()).advise("`lockkeeper client` shows where clients have their files")
+        })?;
         if found.is_dir() {
             return Err(failed("it is a folder".to_owned()).advise("name the file in it"));
         }

@@ -14,7 +14,10 @@ use super::{
     operator,
     process::ProcessContext,
 };
-use crate::config::{log, units};
+use crate::{
+    app::MAX_RAISED,
+    config::{log, units},
+};
 
 /// Stands for the filter of the configuration.
 const CONFIGURED: &str = "configured";
@@ -33,10 +36,18 @@ pub struct LogArgs {
     #[arg(value_parser = filter)]
     filter: String,
     /// The time until the log is as configured again; 24 hours at most
-    #[arg(long = "for", value_name = "DURATION", default_value = "10m", value_parser = units::parse_duration)]
+    #[arg(long = "for", value_name = "DURATION", default_value = "10m", value_parser = time)]
     time: Duration,
     #[command(flatten)]
     form: FormatArgs,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let time = units::parse_duration(text)?;
+    if time < Duration::from_secs(1) || time > MAX_RAISED {
+        return Err("a log is changed for 1s to 24h; for longer, set `[log]` in the configuration".to_owned());
+    }
+    Ok(time)
 }
 
 fn filter(text: &str) -> Result<String, String> {

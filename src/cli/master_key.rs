@@ -88,7 +88,10 @@ async fn rotate(form: FormatArgs, process: &mut ProcessContext) -> Result<(), Co
     }
     storage.close().await;
     let secrets = rotated?;
-    let sentence = format!("the master key is replaced, and {secrets} secrets are encrypted under the new one");
+    let sentence = format!(
+        "the master key in {} is replaced, and {secrets} secrets are encrypted under the new one",
+        master_key.display()
+    );
     let what = json!({ "file": master_key.display().to_string(), "secrets": secrets });
     ending::tell(form, (what, Became::Rotated), &sentence, process);
     Ok(())

@@ -46,11 +46,18 @@ impl MigrateArgs {
     /// Copies everything.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let DataPlaces { folder, database, .. } = arguments::data_places(process)?;
+        let is_named = self.from.is_some();
         let in_folder = |place: DatabasePlace| place.from_folder(&process.folder);
         let from = self.from.map_or_else(|| DatabasePlace::in_folder(&folder), in_folder);
         let to = self.to.map_or(database, in_folder);
         if from == to {
             return Err(CommandFailure::usage("the data would be copied onto itself").advise("set `--to DATABASE`"));
+        }
+        if let (true, DatabasePlace::File(path)) = (is_named, &from)
+            && !path.exists()
+        {
+            return Err(CommandFailure::failed(format!("there is no database {}", path.display()))
+                .advise("name the one to copy: `--from sqlite:PATH`"));
         }
         store::exists(&from)?;
         let _lock = DataLock::take(&folder).map_err(|error| match error {

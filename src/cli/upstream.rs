@@ -123,7 +123,7 @@ impl DisconnectUpstreamArgs {
             ending::tell(self.ending.form, (identity, Became::Disconnected), &sentence, process);
             return Ok(());
         }
-        Err(CommandFailure::failed(format!("{user} has not connected {backend}"))
+        Err(CommandFailure::failed(format!("the user {user} has connected no account at the server {backend}"))
             .advise("`lockkeeper upstream list` shows who has connected what"))
     }
 }

@@ -265,7 +265,7 @@ fn status_reports_that_no_gateway_runs() {
     --- err
     error: no running gateway found
       none is running with the data in FOLDER
-    help: start it with `lockkeeper serve`, or set its data folder: `--data-dir DIR`
+    help: start it with `lockkeeper serve --data-dir .`, or set its data folder: `--data-dir DIR`
     "#);
 
     // A killed gateway left its control file behind; nothing listens on port 1.
@@ -346,7 +346,6 @@ fn a_file_without_servers_is_reported() {
     error: the configuration has an error
       servers.json: the file has no servers, or none that is enabled
           add one: `lockkeeper add NAME COMMAND…`; for the demonstration: `[servers.demo]` with `builtin = "demo"`
-    help: `lockkeeper help configuration` explains every key; test with `lockkeeper check`
     "#);
 }
 

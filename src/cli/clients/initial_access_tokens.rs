@@ -49,6 +49,14 @@ pub enum InitialAccessTokensCommand {
     Revoke(RevokeInitialAccessTokenArgs),
 }
 
+/// Largest number of clients that may register with one token.
+const MOST_USES: u32 = 100_000;
+
+fn uses(text: &str) -> Result<u32, String> {
+    let uses = values::number(text)?;
+    if (1..=MOST_USES).contains(&uses) { Ok(uses) } else { Err(format!("a token is for 1 to {MOST_USES} clients")) }
+}
+
 /// `clients initial-access-tokens create`.
 #[derive(Debug, clap::Args)]
 pub struct CreateInitialAccessTokenArgs {
@@ -56,7 +64,7 @@ pub struct CreateInitialAccessTokenArgs {
     #[arg(value_parser = values::name)]
     name: String,
     /// How many clients may register with it
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = uses)]
     uses: u32,
     /// Time until the token expires. Default: a day
     #[arg(long, value_name = "DURATION", value_parser = values::lifetime)]

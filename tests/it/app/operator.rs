@@ -157,7 +157,7 @@ async fn a_server_that_is_started_anew_fails_its_calls_with_the_reason_and_serve
         (&["restart", "demo"], 1, "the built-in server, which has no process"),
         (&["sessions", "end", "nope"], 1, "no session has an id that begins with `nope`"),
         (&["log", "banana"], 2, "a filter is a level"),
-        (&["log", "debug", "--for", "25h"], 1, "24 hours at most"),
+        (&["log", "debug", "--for", "25h"], 2, "1s to 24h"),
     ] {
         let (exit, text) = said(folder, words).await;
         assert!(exit == code && text.contains(expected), "{words:?} {exit} {text}");

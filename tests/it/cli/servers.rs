@@ -164,7 +164,7 @@ fn nothing_is_written_of_a_server_that_fails_or_is_there() {
     ");
     let again = run(folder.path(), &["add", "First", "--no-check", "--", "other"]);
     assert_snapshot!(shown(folder.path(), &again), @r"
-    2
+    1
     --- out
     --- err
     `First` becomes `first`
