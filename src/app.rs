@@ -73,6 +73,7 @@ pub use self::{
     http_service::HttpService,
     local_socket::connect as connect_local_socket,
     module_settings::{log_settings, master_key as master_key_source},
+    operator::MAX_RAISED,
     private_proxies::RestrictedKeys,
     reload::{ReloadReport, Reloader},
     run_record::{ForeignRecords, RunRecord, RunningGateways},

@@ -13,11 +13,13 @@ mod ca_file;
 pub mod check;
 pub mod client;
 pub mod clients;
+mod completed_names;
 pub mod completions;
 pub mod connect;
 mod containment;
 mod data_access;
 pub mod doctor;
+mod documents;
 pub mod ending;
 pub mod failure;
 pub mod gateway_client;
@@ -68,7 +70,7 @@ pub mod version;
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, error::ContextKind};
 
 pub use self::{
     failure::{CommandFailure, Exit},
@@ -182,16 +184,23 @@ pub enum Command {
 
 /// Runs the command of `arguments`; the first is the program name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, mut process: ProcessContext) -> Exit {
-    let arguments = program_words::with_dashes(arguments.into_iter().collect());
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let Some(shell) = process.environment.said(completions::VARIABLE).map(str::to_owned) {
+        return completions::answer(&shell, arguments, Cli::command(), &mut process);
+    }
+    let arguments = program_words::with_dashes(arguments);
     let parsed = help::with_first_page(Cli::command()).try_get_matches_from(arguments);
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(mut error) => {
+            // how a value that looks like an option is written, which is rarely meant
+            error.remove(ContextKind::Suggested);
             let printed = error.print();
             let asked_for = !error.use_stderr();
             return if asked_for && printed.is_ok() { Exit::Done } else { Exit::Usage };
         }
     };
+    let options = cli.options.as_text();
     process.options = cli.options;
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -199,7 +208,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, mut process: ProcessCo
     };
     let exit = match runtime.block_on(Box::pin(cli.command.run(&mut process))) {
         Ok(()) => Exit::Done,
-        Err(failure) => process.output.failure(&failure),
+        Err(failure) => process.output.failure(&failure.with_options(&options)),
     };
     // only blocking calls without a waiting task may still run, such as a name look-up
     runtime.shutdown_background();
@@ -297,10 +306,7 @@ impl Command {
                 args.run(process);
                 Ok(())
             }
-            Self::Completions(args) => {
-                args.run(Cli::command(), process);
-                Ok(())
-            }
+            Self::Completions(args) => args.run(process),
             Self::Man(args) => args.run(Cli::command(), process),
             Self::Help(args) => args.run(help::with_first_page(Cli::command()), process),
         }

@@ -24,6 +24,7 @@ mod hints;
 mod listen;
 mod lists;
 mod names;
+mod read_only_hints;
 pub(crate) mod rewrite;
 
 mod route;
@@ -141,15 +142,27 @@ impl Gateway {
         }
     }
 
-    /// Warnings for the operator: results that violate their schema, and lists of an earlier run.
+    /// Sentences for the operator about results that violate their schema, about tools of `read_only_tools` that do not
+    /// only read by the server's word, and about lists of an earlier process.
     pub fn warnings(&self, id: &BackendId) -> Vec<String> {
         let backends = self.shared.backends.load();
         let Some(entry) = backends.find(id.as_str()) else { return Vec::new() };
         let mut warnings = entry.catalog.facts().outputs.warnings();
+        if !entry.read_only_tools.is_empty() {
+            let tools = entry.catalog.own(ListKind::Tools);
+            warnings.extend(tools.and_then(|tools| read_only_hints::contrary(&tools, &entry.read_only_tools)));
+        }
         if entry.catalog.is_remembered() {
             warnings.push(REMEMBERED.to_owned());
         }
         warnings
+    }
+
+    /// A sentence about tools that only read by the server's word, and that `read_only_tools` does not list.
+    pub fn further_read_only_tools(&self, id: &BackendId) -> Option<String> {
+        let backends = self.shared.backends.load();
+        let entry = backends.find(id.as_str())?;
+        read_only_hints::further(&*entry.catalog.own(ListKind::Tools)?, &entry.read_only_tools)
     }
 
     /// List entries hidden from clients, or shown only at the backend's own endpoint, with the reasons; at most

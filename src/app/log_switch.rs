@@ -1,6 +1,6 @@
 //! Log filter of a running gateway: the configured one, or another one that an operator sets for a while.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -59,6 +59,17 @@ impl LogSwitch {
         Ok(over)
     }
 
+    /// Returns to the configured filter after this time, unless another one takes its place before: then `over` is cancelled.
+    pub(super) async fn end_after(&self, over: CancellationToken, time: Duration) {
+        if over.run_until_cancelled(tokio::time::sleep(time)).await.is_none() {
+            return;
+        }
+        match self.end() {
+            Ok(_) => tracing::info!("the log is as configured again"),
+            Err(error) => tracing::error!(%error, "the log stays as it is"),
+        }
+    }
+
     /// Returns to the configured filter; false if that was in use already.
     pub(super) fn end(&self) -> Result<bool, TelemetryError> {
         let mut state = self.0.lock();
@@ -75,5 +86,30 @@ impl SwitchState {
         let raised = self.raised.as_ref().map(|raised| raised.filter.clone());
         let filter = raised.unwrap_or_else(|| self.configured.filter.clone());
         self.telemetry.change_log(&LogSettings { filter, ..self.configured.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::telemetry::LineFormat;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_changed_log_is_as_configured_after_its_time_unless_it_was_changed_again() {
+        let settings = LogSettings { filter: "info".to_owned(), format: LineFormat::Text };
+        let switch = LogSwitch::new(Telemetry::detached(), settings);
+        let begun = Instant::now();
+        let over = switch.raise("debug").unwrap();
+        switch.end_after(over, Duration::from_mins(10)).await;
+        assert_eq!(begun.elapsed(), Duration::from_mins(10));
+        assert!(!switch.end().unwrap(), "it is in force already");
+
+        let first = switch.raise("debug").unwrap();
+        switch.raise("error").unwrap();
+        switch.end_after(first, Duration::from_mins(10)).await;
+        assert_eq!(begun.elapsed(), Duration::from_mins(10), "its time ended with the second change");
+        assert!(switch.end().unwrap(), "the second change was in force");
     }
 }

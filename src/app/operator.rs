@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// Maximum time for a changed log filter.
-const MAX_RAISED: Duration = Duration::from_hours(24);
+pub const MAX_RAISED: Duration = Duration::from_hours(24);
 /// Maximum length of the operator's name, in characters.
 const MAX_OPERATOR: usize = 100;
 /// Maximum wait of a command for a server's restart.
@@ -184,13 +184,7 @@ async fn change_log(
     desk.record(OperationEvent::LogChanged(format!("{filter} for {} s", time.as_secs())), &by);
     let (log, cancel) = (desk.log.clone(), desk.cancel.clone());
     desk.tracker.spawn(async move {
-        let lasts = over.run_until_cancelled(tokio::time::sleep(time));
-        if cancel.run_until_cancelled(lasts).await == Some(Some(())) {
-            match log.end() {
-                Ok(_) => tracing::info!("the log is as configured again"),
-                Err(error) => tracing::error!(%error, "the log stays as it is"),
-            }
-        }
+        cancel.run_until_cancelled(log.end_after(over, time)).await;
     });
     Ok(Json(json!({ "filter": filter, "changed": true, "seconds": time.as_secs() })))
 }

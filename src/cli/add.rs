@@ -11,6 +11,7 @@ use self::server_description::ServerDescription;
 use super::{
     arguments::FormatArgs,
     client,
+    documents::{self, Became},
     failure::CommandFailure,
     inputs, page_viewer,
     probe::Probe,
@@ -111,7 +112,7 @@ impl AddArgs {
         let mut file = ServersFile::open(process)?;
         if let Some(name) = file.named(&id) {
             if !self.replace {
-                return Err(CommandFailure::usage(format!("{} has a server `{name}` already", file.name.display()))
+                return Err(CommandFailure::failed(format!("{} has a server `{name}` already", file.name.display()))
                     .advise(format!(
                         "choose another name, or add `--replace`; `lockkeeper remove {name}` removes it"
                     )));
@@ -198,9 +199,9 @@ impl AddArgs {
                 Trial::AsksForLogin | Trial::Omitted => None,
             };
             let (status, tools) = tried.unzip();
-            process.output.json(
-                &json!({ "added": id.as_str(), "file": shown, "status": status, "tools": tools, "account": account }),
-            );
+            let what =
+                json!({ "id": id.as_str(), "file": shown, "status": status, "tools": tools, "account": account });
+            process.output.json(&documents::change(Became::Added, what));
             return;
         }
         process.output.print(&format!("added `{id}` to {shown}{offers}"));
@@ -260,7 +261,8 @@ impl AddArgs {
         if fs::metadata(&path).is_ok_and(|file| file.len() > LONGEST) {
             return Err(failed("it is longer than 1 MiB".to_owned()));
         }
-        let text = text_of(&path).map_err(|error| failed(error.to_string()))?;
+        let text =
+            text_of(&path).map_err(|error| CommandFailure::failed(format!("{target} cannot be read")).why(error))?;
         let described = ServerDescription::parse(&text).map_err(failed)?;
         let (entry, open) = described.entry().map_err(failed)?;
         for (name, meaning) in open {

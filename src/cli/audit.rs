@@ -7,11 +7,14 @@ use tokio::time::sleep;
 
 use super::{
     failure::CommandFailure,
+    meant_user::{KeyNames, meant},
     process::ProcessContext,
     store::{self, AdminStore, IfMissing},
+    values,
 };
 use crate::{
     config::units,
+    model::{KeyId, UserId},
     storage::{AuditRow, AuditSearch, StoredAuditRow},
     support::printable,
 };
@@ -32,7 +35,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct AuditArgs {
-    /// Prints only what concerns this user; a key without a user name counts as `key:ID`
+    /// Prints only what concerns this user; a key without a user name counts as a user, by its id or name
     #[arg(long, value_name = "USER")]
     user: Option<String>,
     /// Prints only what concerns this client
@@ -48,7 +51,7 @@ pub struct AuditArgs {
     #[arg(long, value_name = "DURATION", value_parser = units::parse_duration)]
     since: Option<Duration>,
     /// Prints the newest events, at most this many
-    #[arg(long, value_name = "NUMBER", default_value_t = 1_000)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1_000, value_parser = values::number::<u32>)]
     limit: u32,
     /// Goes on to print events as they happen
     #[arg(long)]
@@ -71,14 +74,19 @@ impl AuditArgs {
 
     async fn print(self, store: &AdminStore, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let since = self.since.map(|since| store::now() - since);
-        let (user, client, event, request) = (self.user, self.client, self.event, self.request);
+        let user = match &self.user {
+            Some(user) => Some(meant(store, user, "audit --user").await?.to_string()),
+            None => None,
+        };
+        let (client, event, request) = (self.client, self.event, self.request);
         let mut search = AuditSearch { after: 0, since, user, client, event, request, limit: self.limit };
         let form = if self.json { json_line } else { text_line };
         loop {
             let rows = store.oauth.audit().find(&search).await.map_err(crate::oauth::OAuthError::from)?;
+            let names = if rows.is_empty() { KeyNames::default() } else { KeyNames::of(store).await? };
             for row in &rows {
                 // nobody reads any more
-                if process.output.try_print(&form(row)).is_err() {
+                if process.output.try_print(&form(row, &names)).is_err() {
                     return Ok(());
                 }
                 search.after = row.sequence;
@@ -96,13 +104,18 @@ impl AuditArgs {
 }
 
 /// An event as a line of JSON.
-fn json_line(StoredAuditRow { sequence, row }: &StoredAuditRow) -> String {
+fn json_line(StoredAuditRow { sequence, row }: &StoredAuditRow, names: &KeyNames) -> String {
     let AuditRow { at, event, request, count, .. } = row;
     let mut document = Map::new();
     document.insert("sequence".to_owned(), json!(sequence));
     document.insert("at".to_owned(), json!(at.to_string()));
     document.insert("event".to_owned(), json!(event));
-    document.extend(fields(row));
+    let fields = fields(row);
+    let key_name = ["key", "user"].iter().find_map(|name| key_name(name, fields.get(*name)?, names));
+    document.extend(fields);
+    if let Some(name) = key_name {
+        document.insert("key_name".to_owned(), json!(name));
+    }
     if let Some(request) = request {
         document.insert("request".to_owned(), json!(request));
     }
@@ -113,21 +126,31 @@ fn json_line(StoredAuditRow { sequence, row }: &StoredAuditRow) -> String {
 }
 
 /// An event as a line for people.
-fn text_line(StoredAuditRow { row, .. }: &StoredAuditRow) -> String {
+fn text_line(StoredAuditRow { row, .. }: &StoredAuditRow, names: &KeyNames) -> String {
     let AuditRow { at, event, request, count, .. } = row;
     let mut line = format!("{at}  {event}");
     if *count != 1 {
         let _ = write!(line, " ({count} events)");
     }
     for (name, value) in &fields(row) {
-        let value = value.as_str().unwrap_or_default();
-        let value = if value.contains(' ') { format!("{value:?}") } else { value.to_owned() };
+        let called = key_name(name, value, names).map(|name| format!(" ({name})")).unwrap_or_default();
+        let value = value.as_str().unwrap_or_default().to_owned() + &called;
+        let value = if value.contains(' ') { format!("{value:?}") } else { value };
         let _ = write!(line, "  {name}={value}");
     }
     if let Some(request) = request {
         let _ = write!(line, "  request={request}");
     }
     printable(&line)
+}
+
+/// The name of the key that a field has by its id, also as a user.
+fn key_name<'a>(field: &str, value: &Value, names: &'a KeyNames) -> Option<&'a str> {
+    match (field, value.as_str()?) {
+        ("key", key) => names.of_key(&KeyId::new(key)),
+        ("user", user) => names.get(&UserId::new(user)),
+        _ => None,
+    }
 }
 
 fn fields(row: &AuditRow) -> Map<String, Value> {

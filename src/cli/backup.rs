@@ -5,7 +5,13 @@ use std::{fs, path::PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use super::{arguments, arguments::FormatArgs, failure::CommandFailure, process::ProcessContext, store};
+use super::{
+    arguments::{self, FormatArgs},
+    documents::{self, Became},
+    failure::CommandFailure,
+    process::ProcessContext,
+    store,
+};
 use crate::{
     config::{DataPlaces, DatabasePlace, MasterKeyPlace},
     storage::Storage,
@@ -47,7 +53,7 @@ impl BackupArgs {
         let target = process.folder.join(&self.file);
         let shown = target.display().to_string();
         if target.symlink_metadata().is_ok() {
-            return Err(CommandFailure::usage(format!("{shown} is there already, and nothing was written"))
+            return Err(CommandFailure::failed(format!("{shown} is there already, and nothing was written"))
                 .advise("name a file that is not there yet"));
         }
         let failed = |why: String| CommandFailure::failed(format!("{shown} was not written")).why(why);
@@ -59,7 +65,8 @@ impl BackupArgs {
         let (MasterKeyPlace::InFolder(key) | MasterKeyPlace::Named(key)) = master_key;
         let key = key.display().to_string();
         if self.form.json {
-            process.output.json(&json!({ "file": shown, "bytes": size, "database": path, "master_key": key }));
+            let what = json!({ "file": shown, "bytes": size, "database": path, "master_key": key });
+            process.output.json(&documents::change(Became::Written, what));
         } else {
             process.output.print(&format!("copied {} to {shown} ({size} bytes)", path.display()));
         }

@@ -11,7 +11,8 @@ pub(super) fn network(file: Option<&Path>, process: &ProcessContext) -> Result<N
     let wrong = |why: &dyn std::fmt::Display| {
         CommandFailure::usage(format!("{} cannot be used as `--ca-file`", file.display())).why(why)
     };
-    let pem = text_of(&process.folder.join(file)).map_err(|error| wrong(&error))?;
+    let unread = |error| CommandFailure::failed(format!("{} cannot be read", file.display())).why(error);
+    let pem = text_of(&process.folder.join(file)).map_err(unread)?;
     if !pem.contains("-----BEGIN CERTIFICATE-----") {
         return Err(wrong(&"it has no certificate in PEM"));
     }

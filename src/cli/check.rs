@@ -1,5 +1,7 @@
 //! `lockkeeper check`: checks the configuration and starts every server once. Serves no client.
 
+use std::{collections::HashSet, time::Duration};
+
 use serde_json::json;
 
 use super::{
@@ -7,7 +9,7 @@ use super::{
     containment,
     failure::CommandFailure,
     long_names,
-    output::{Style, number_of},
+    output::{Emphasis, Output, Style, number_of},
     probe::Probe,
     process::{CommandPurpose, ProcessContext},
     serve, status, store,
@@ -16,12 +18,23 @@ use super::{
 use crate::{
     app::private_proxies,
     config::{CommandLineOptions, Config},
-    model::status::{BackendState, BackendStatus},
+    model::{
+        BackendSpec,
+        status::{BackendState, BackendStatus},
+    },
+    support::printable,
 };
+
+/// Interval between two looks at the servers that start.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// `check`.
 #[derive(Debug, clap::Args)]
 pub struct CheckArgs {
+    /// Also prints the names of tools, prompts and resources, tools that only read by the word of their server, and
+    /// notices about protocol versions for the authors of servers
+    #[arg(short, long)]
+    verbose: bool,
     #[command(flatten)]
     form: FormatArgs,
     #[command(flatten)]
@@ -57,10 +70,13 @@ impl CheckArgs {
             process.output.remark(&format!("starting {servers}: {} s at most", longest.as_secs()));
         }
         let probe = Probe::start(&config)?;
+        let mut progress = CheckProgress::of(count);
         let looked = tokio::select! {
             backends = probe.look(&config.backends) => Some(backends),
+            () = progress.watch(&probe, &mut process.output) => None,
             _ = tokio::signal::ctrl_c() => None,
         };
+        progress.tell(looked.as_deref().unwrap_or_default(), &mut process.output);
         if looked.is_some() {
             if let Some(warning) = long_names::warning(&probe.tool_names(&*probe.gateway.merged()).await) {
                 process.output.remark(&format!("warning: {warning}"));
@@ -69,15 +85,51 @@ impl CheckArgs {
                 process.output.remark(&probe.look_at_group(group).await);
             }
         }
+        let details = match &looked {
+            Some(_) if self.verbose => details(&probe, &config.backends, process.output.out).await,
+            _ => String::new(),
+        };
         probe.end().await;
         let backends = looked.ok_or_else(|| CommandFailure::failed("the check was interrupted"))?;
         if self.form.json {
             process.output.json(&json!({ "configuration": config.source.to_string(), "servers": backends }));
         } else {
-            let text = render(&backends, process.output.out);
-            process.output.print(&text);
+            let style = process.output.out;
+            let versions = if self.verbose { status::versions(&backends, style) } else { String::new() };
+            process.output.print(&(render(&backends, style) + &details + &versions));
         }
         verdict(&backends)
+    }
+}
+
+/// A line for each server whose start has ended, for a person who watches.
+struct CheckProgress {
+    count: usize,
+    told: HashSet<String>,
+}
+
+impl CheckProgress {
+    fn of(count: usize) -> Self {
+        Self { count, told: HashSet::new() }
+    }
+
+    /// Tells of servers as they start.
+    async fn watch(&mut self, probe: &Probe, output: &mut Output) {
+        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        loop {
+            ticks.tick().await;
+            let mut ended = probe.supervisor.status();
+            ended.retain(|one| !matches!(one.state, BackendState::Starting { .. }));
+            self.tell(&ended, output);
+        }
+    }
+
+    fn tell(&mut self, ended: &[BackendStatus], output: &mut Output) {
+        for BackendStatus { id, state, .. } in ended {
+            if output.is_watched && self.told.insert(id.clone()) {
+                output.remark(&format!("{} of {}: {id} {}", self.told.len(), self.count, state.word()));
+            }
+        }
     }
 }
 
@@ -96,8 +148,23 @@ async fn refuse_bound_keys(config: &Config, process: &mut ProcessContext) -> Res
     }
 }
 
+/// What each server lists by name, and what it says of its tools.
+async fn details(probe: &Probe, specs: &[BackendSpec], style: Style) -> String {
+    let mut table = TextTable::new(&["SERVER", "KIND", "NAME"]);
+    let mut said = String::new();
+    for id in specs.iter().map(|spec| &spec.id) {
+        for (kind, name) in probe.names(id).await {
+            table.row([id.as_str(), kind, &name].map(Cell::from));
+        }
+        if let Some(sentence) = probe.gateway.further_read_only_tools(id) {
+            said.extend(["\n", &style.paint(Emphasis::Strong, id.as_str()), ": ", &printable(&sentence), "\n"]);
+        }
+    }
+    if table.is_empty() { said } else { format!("\n{}{said}", table.render(style)) }
+}
+
 /// The servers as a table, with the reasons of failed ones below.
-pub(super) fn render(backends: &[BackendStatus], style: Style) -> String {
+fn render(backends: &[BackendStatus], style: Style) -> String {
     let mut table =
         TextTable::new(&["SERVER", "TRANSPORT", "VERSION", "IMPLEMENTATION", "TOOLS", "PROMPTS", "RESOURCES", "STATE"]);
     for backend in backends {
@@ -111,10 +178,7 @@ pub(super) fn render(backends: &[BackendStatus], style: Style) -> String {
         let cells = named.map(Cell::from).into_iter().chain(counts.map(Cell::from));
         table.row(cells.chain([status::state(backend)]));
     }
-    table.render(style)
-        + &containment::render(backends, style)
-        + &status::notes(backends, style)
-        + &status::versions(backends, style)
+    table.render(style) + &containment::render(backends, style) + &status::notes(backends, style)
 }
 
 /// Fails if any server is not ready.

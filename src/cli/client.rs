@@ -21,6 +21,7 @@ use self::{
 };
 use super::{
     arguments::{self, FormatArgs},
+    documents::{self, Became},
     failure::CommandFailure,
     gateway_client::GatewayClient,
     process::ProcessContext,
@@ -106,7 +107,7 @@ impl ClientArgs {
             let file = path.display().to_string();
             process
                 .output
-                .json(&json!({ "client": program.id, "file": file, "url": url, "text": text, "then": program.then }));
+                .json(&json!({ "id": program.id, "name": program.title, "file": file, "url": url, "text": text, "then": program.then }));
             return Ok(());
         }
         let or_write = if program.entry == EntryForm::Yaml { "" } else { ", or use `--write`" };
@@ -121,11 +122,9 @@ impl ClientArgs {
             program.file.path(&process.environment).map(|path| path.display().to_string()).unwrap_or_default()
         };
         if self.form.json {
-            let all: Vec<_> = PROGRAMS
-                .iter()
-                .map(|program| json!({ "client": program.id, "title": program.title, "file": path(program) }))
-                .collect();
-            process.output.json(&all);
+            let described =
+                |program: &ClientProgram| json!({ "id": program.id, "name": program.title, "file": path(program) });
+            process.output.json(&documents::list("clients", PROGRAMS.iter().map(described).collect()));
             return;
         }
         let mut table = TextTable::new(&["CLIENT", "NAME", "FILE"]);
@@ -173,7 +172,8 @@ impl ClientArgs {
             replaced_file::write(path, after).map_err(|error| failed(error.to_string()))?;
         }
         if self.form.json {
-            Self::report(program, (path, url), after.is_some(), process);
+            let became = if after.is_some() { Became::Written } else { Became::Unchanged };
+            Self::report(program, (path, url), became, process);
             return Ok(());
         }
         if after.is_none() {
@@ -199,7 +199,8 @@ impl ClientArgs {
         }
         let url = removed.as_ref().map(|(_, url)| url.as_str()).unwrap_or_default();
         if self.form.json {
-            Self::report(program, (path, url), removed.is_some(), process);
+            let became = if removed.is_some() { Became::Removed } else { Became::Unchanged };
+            Self::report(program, (path, url), became, process);
             return Ok(());
         }
         let file = path.display();
@@ -215,10 +216,10 @@ impl ClientArgs {
     }
 
     /// Prints as JSON what has become of the file.
-    fn report(program: &ClientProgram, (path, url): (&Path, &str), changed: bool, process: &mut ProcessContext) {
+    fn report(program: &ClientProgram, (path, url): (&Path, &str), became: Became, process: &mut ProcessContext) {
         let file = path.display().to_string();
         let url = (!url.is_empty()).then_some(url);
-        process.output.json(&json!({ "client": program.id, "file": file, "url": url, "changed": changed }));
+        process.output.json(&documents::change(became, json!({ "id": program.id, "file": file, "url": url })));
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::{
     arguments::FormatArgs,
+    documents::{self, Became},
     ending::{self, EndingArgs},
     failure::CommandFailure,
     process::{CommandPurpose, ProcessContext},
@@ -99,7 +100,7 @@ impl ListClientsArgs {
         store.close().await;
         let clients = listed?;
         if self.form.json {
-            process.output.json(&clients.iter().map(print::document).collect::<Vec<_>>());
+            process.output.json(&documents::list("clients", clients.iter().map(print::document).collect()));
             return Ok(());
         }
         if clients.is_empty() && self.revoked {
@@ -168,7 +169,7 @@ impl OneClientArgs {
         store.close().await;
         if restored? {
             let sentence = format!("client {} may register and log in again", self.id);
-            ending::tell(self.form, (json!({ "id": self.id }), "restored"), &sentence, process);
+            ending::tell(self.form, (json!({ "id": self.id }), Became::Restored), &sentence, process);
             return Ok(());
         }
         let what = format!("there is no revoked client {}", self.id);
@@ -186,7 +187,7 @@ impl RevokeClientArgs {
             "client {id} ({name}) is revoked; its tokens end within a second. It cannot register again: \
              undo with `lockkeeper clients restore {id}`"
         );
-        ending::tell(self.ending.form, (json!({ "id": id, "name": name }), "revoked"), &sentence, process);
+        ending::tell(self.ending.form, (json!({ "id": id, "name": name }), Became::Revoked), &sentence, process);
         Ok(())
     }
 
@@ -211,7 +212,7 @@ async fn prune(process: &mut ProcessContext, form: &FormatArgs) -> Result<(), Co
     store.close().await;
     let pruned = pruned?;
     if form.json {
-        process.output.json(&json!({ "deleted": pruned }));
+        process.output.json(&documents::change(Became::Deleted, json!({ "count": pruned })));
         return Ok(());
     }
     let clients = if pruned == 1 { "client is" } else { "clients are" };

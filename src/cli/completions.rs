@@ -1,20 +1,32 @@
 //! `lockkeeper completions` and `lockkeeper man`: texts for shells and for `man`, made of the command line itself.
 
 use std::{
+    ffi::OsString,
     fs, io,
     path::{Path, PathBuf},
 };
 
-use clap_complete::Shell;
+use clap_complete::{Shell, env::Shells};
 use clap_mangen::Man;
 
-use super::{failure::CommandFailure, process::ProcessContext};
+use super::{
+    completed_names,
+    failure::{CommandFailure, Exit},
+    process::ProcessContext,
+};
+
+/// The environment variable with the name of a shell that asks what may follow the words after `--`.
+pub(super) const VARIABLE: &str = "LOCKKEEPER_COMPLETE";
 
 const EXAMPLES: &str = "\
 Examples:
   lockkeeper completions bash > lockkeeper.bash
   lockkeeper completions zsh > ~/.zfunc/_lockkeeper
-  lockkeeper completions fish > ~/.config/fish/completions/lockkeeper.fish";
+  lockkeeper completions fish > ~/.config/fish/completions/lockkeeper.fish
+
+The scripts ask the program, which knows its commands and options, and reads the
+names of servers, groups, keys and users where the command would. Print them
+again after an update.";
 
 /// `completions`.
 #[derive(Debug, clap::Args)]
@@ -37,28 +49,58 @@ pub struct ManArgs {
 
 impl CompletionsArgs {
     /// Prints the script for the command line `lockkeeper`.
-    pub fn run(self, mut lockkeeper: clap::Command, process: &mut ProcessContext) {
+    pub fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let failed = |why: &str| CommandFailure::failed("there are no completions for this shell").why(why);
+        let shells = Shells::builtins();
+        let name = self.shell.to_string();
+        let completer = shells.completer(&name).ok_or_else(|| failed("it is not known"))?;
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut lockkeeper, "lockkeeper", &mut script);
-        let mut script = String::from_utf8_lossy(&script).into_owned();
-        if self.shell == Shell::Fish {
-            script.extend(lockkeeper.get_subcommands().filter_map(fish_values));
-        }
-        process.output.print(&script);
+        let written = completer.write_registration(VARIABLE, "lockkeeper", "lockkeeper", "lockkeeper", &mut script);
+        written.map_err(|error| failed(&error.to_string()))?;
+        let script = String::from_utf8_lossy(&script);
+        process.output.print(&if self.shell == Shell::Zsh { in_function_path(&script) } else { script.into_owned() });
+        Ok(())
     }
 }
 
-/// Completes the values that a command takes by position, which `clap_complete` leaves out for fish.
-fn fish_values(command: &clap::Command) -> Option<String> {
-    let values = command.get_positionals().flat_map(clap::Arg::get_possible_values);
-    let names: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
-    let name = command.get_name();
-    (!names.is_empty()).then(|| {
-        format!(
-            "complete -c lockkeeper -n \"__fish_lockkeeper_using_subcommand {name}\" -f -a \"{}\"\n",
-            names.join(" ")
-        )
-    })
+/// The script for zsh, which also completes when zsh reads it as the function `_lockkeeper` at the first use.
+fn in_function_path(script: &str) -> String {
+    let Some((function, registration)) = script.trim_end().rsplit_once('\n') else { return script.to_owned() };
+    let name = registration.split(' ').nth(1).unwrap_or_default();
+    format!(
+        "{function}\nif [ \"$funcstack[1]\" = \"_lockkeeper\" ]; then\n    {name} \"$@\"\nelse\n    {registration}\nfi"
+    )
+}
+
+/// The command line whose options are offered where nothing else is.
+fn with_options_last(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|argument| if argument.is_positional() { argument } else { argument.hide(true) });
+    command.mut_subcommands(with_options_last)
+}
+
+/// Prints what may follow the words of a command line, for the script of a shell; nothing where that is not known.
+pub(super) fn answer(
+    shell: &str,
+    arguments: Vec<OsString>,
+    lockkeeper: clap::Command,
+    process: &mut ProcessContext,
+) -> Exit {
+    let shells = Shells::builtins();
+    let words: Vec<OsString> = arguments.into_iter().skip_while(|word| word != "--").skip(1).collect();
+    let Some(completer) = shells.completer(shell).filter(|_| !words.is_empty()) else { return Exit::Usage };
+    let mut lockkeeper = completed_names::added_to(lockkeeper, &words, process);
+    let at = process.environment.get("_CLAP_COMPLETE_INDEX").and_then(|at| at.parse().ok());
+    let begun = words.get(at.unwrap_or(words.len() - 1));
+    if !begun.is_some_and(|word| word.to_string_lossy().starts_with('-')) {
+        lockkeeper.build();
+        lockkeeper = with_options_last(lockkeeper);
+    }
+    let mut answer = Vec::new();
+    let answered = completer.write_complete(&mut lockkeeper, words, Some(&process.folder), &mut answer);
+    if answered.is_ok() && !answer.is_empty() {
+        process.output.print(&String::from_utf8_lossy(&answer));
+    }
+    Exit::Done
 }
 
 // === impl ManArgs ===
@@ -72,7 +114,15 @@ impl ManArgs {
             process.output.print(&text);
             return Ok(());
         };
-        let folder = process.folder.join(folder);
+        let name = folder.to_str().unwrap_or_default();
+        let is_command = lockkeeper.find_subcommand(name).is_some();
+        let folder = process.folder.join(&folder);
+        if is_command && !folder.is_dir() {
+            return Err(CommandFailure::usage(format!(
+                "`{name}` is a command, and `man` takes a folder for all pages"
+            ))
+            .advise(format!("`lockkeeper help {name}` explains it; for a folder of this name: `./{name}`")));
+        }
         fs::create_dir_all(&folder).map_err(unwritten)?;
         let mut lockkeeper = lockkeeper.disable_help_subcommand(true);
         lockkeeper.build();
@@ -98,6 +148,7 @@ fn page(man: &Man) -> io::Result<String> {
     let text = String::from_utf8_lossy(&rendered).into_owned();
     let Some((before, rest)) = text.split_once("\n.SH EXTRA\n") else { return Ok(text) };
     let (examples, after) = rest.split_once("\n.SH ").unwrap_or((rest.trim_end(), "\n"));
+    let examples = examples.strip_prefix("Examples:\n").unwrap_or(examples);
     let after = if after == "\n" { String::new() } else { format!(".SH {after}") };
     Ok(format!("{before}\n.SH EXAMPLES\n.nf\n{examples}\n.fi\n{after}"))
 }

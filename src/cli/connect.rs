@@ -204,7 +204,7 @@ impl ConnectArgs {
         let secret = match &self.client_secret_file {
             Some(path) => Some(
                 text_of(&process.folder.join(path))
-                    .map_err(|error| CommandFailure::usage(format!("{} cannot be read", path.display())).why(error))?,
+                    .map_err(|error| CommandFailure::failed(format!("{} cannot be read", path.display())).why(error))?,
             ),
             None => None,
         };

@@ -95,7 +95,7 @@ impl DoctorArgs {
 
 fn document(result: &Examination) -> serde_json::Value {
     json!({
-        "client": result.client.id, "name": result.client.name, "verdict": result.verdict,
+        "id": result.client.id, "name": result.client.name, "verdict": result.verdict,
         "findings": result.findings,
     })
 }

@@ -1,9 +1,15 @@
 //! Commands that end something: they ask on a terminal, and say what has become of it as text or as JSON. Knows no command.
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{arguments::FormatArgs, failure::CommandFailure, inputs, process::ProcessContext};
+use super::{
+    arguments::FormatArgs,
+    documents::{self, Became},
+    failure::CommandFailure,
+    inputs,
+    process::ProcessContext,
+};
 use crate::model::ApiKey;
 
 /// Options of a command that ends something.
@@ -34,7 +40,7 @@ impl EndingArgs {
 /// Says what has become of something: a sentence, or with `--json` the members that identify it with its new state.
 pub(super) fn tell(
     form: FormatArgs,
-    (mut identity, state): (Value, &str),
+    (identity, became): (Value, Became),
     sentence: &str,
     process: &mut ProcessContext,
 ) {
@@ -42,8 +48,7 @@ pub(super) fn tell(
         process.output.remark(sentence);
         return;
     }
-    identity["state"] = json!(state);
-    process.output.json(&identity);
+    process.output.json(&documents::change(became, identity));
 }
 
 /// A key by its id, with its name: `lNct… (laptop)`.

@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, process::ExitCode};
 
-use crate::config::ConfigProblems;
+use crate::config::{ConfigPlace, ConfigProblem, ConfigProblems};
 
 /// Exit code of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,11 +45,35 @@ impl CommandFailure {
         Self { why: Some(why.to_string()), ..self }
     }
 
+    /// Adds the options that find the data to the commands of the advice, as the person typed them: without them they
+    /// would be about another gateway.
+    #[must_use]
+    pub fn with_options(self, options: &str) -> Self {
+        let advice = self.advice.map(|advice| with_options(&advice, options));
+        Self { advice, ..self }
+    }
+
     /// Adds advice.
     #[must_use]
     pub fn advise(self, advice: impl Into<String>) -> Self {
         Self { advice: Some(advice.into()), ..self }
     }
+}
+
+/// The text whose commands, in backquotes, have these options too, each after a space; `help` needs none.
+fn with_options(advice: &str, options: &str) -> String {
+    let mut text = String::new();
+    for (index, part) in advice.split('`').enumerate() {
+        if index > 0 {
+            text.push('`');
+        }
+        text.push_str(part);
+        let is_command = index % 2 == 1 && part.starts_with("lockkeeper ") && !part.starts_with("lockkeeper help");
+        if is_command && !["--config", "--data-dir", " -- "].iter().any(|option| part.contains(option)) {
+            text.push_str(options);
+        }
+    }
+    text
 }
 
 /// What went wrong and its causes, each once: many an error tells its cause in its own words.
@@ -70,9 +94,15 @@ impl From<ConfigProblems> for CommandFailure {
             1 => "the configuration has an error".to_owned(),
             _ => format!("the configuration has {count} errors"),
         };
-        Self::usage(what)
-            .why(problems)
-            .advise("see lockkeeper.example.toml for every option; test with `lockkeeper check`")
+        let is_of_key =
+            |problem: &ConfigProblem| matches!(problem.place, ConfigPlace::File { .. } | ConfigPlace::Option(_));
+        let has_keys = problems.0.iter().any(is_of_key);
+        let failure = Self::usage(what).why(problems);
+        if has_keys {
+            failure.advise("`lockkeeper help configuration` explains every key; test with `lockkeeper check`")
+        } else {
+            failure
+        }
     }
 }
 
@@ -91,6 +121,20 @@ mod tests {
     use anyhow::Context as _;
 
     use super::*;
+
+    #[test]
+    fn commands_of_an_advice_have_the_options_that_were_typed() {
+        let told =
+            |advice: &str| CommandFailure::failed("x").advise(advice).with_options(" --config a.toml").advice.unwrap();
+        assert_eq!(
+            told("`lockkeeper keys list` shows the ids"),
+            "`lockkeeper keys list --config a.toml` shows the ids"
+        );
+        for same in ["`--replace` or `lockkeeper help keys`", "`lockkeeper add x -- y`", "`lockkeeper list --config b`"]
+        {
+            assert_eq!(told(same), same);
+        }
+    }
 
     #[test]
     fn a_cause_is_told_once() {

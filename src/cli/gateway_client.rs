@@ -75,7 +75,7 @@ impl GatewayArgs {
 pub(super) fn api_key(file: Option<&Path>, process: &ProcessContext) -> Result<Secret, CommandFailure> {
     let key = match file {
         Some(path) => text_of(&process.folder.join(path))
-            .map_err(|error| CommandFailure::usage(format!("{} cannot be read", path.display())).why(error))?,
+            .map_err(|error| CommandFailure::failed(format!("{} cannot be read", path.display())).why(error))?,
         None => process.environment.get("LOCKKEEPER_API_KEY").unwrap_or_default().to_owned(),
     };
     if key.trim().is_empty() {

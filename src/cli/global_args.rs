@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use clap::Args;
 
 use crate::{
-    config::{CommandLineOptions, LogFormat, UnnamedFiles},
+    config::{CommandLineOptions, LogFormat, UnnamedFiles, log},
     support::Secret,
 };
 
@@ -22,7 +22,7 @@ pub struct GlobalArgs {
     #[arg(long, value_name = "DIR", global = true)]
     pub data_dir: Option<PathBuf>,
     /// Log filter: a level, or directives such as `info,lockkeeper::backend=debug`
-    #[arg(long, value_name = "FILTER", global = true)]
+    #[arg(long, value_name = "FILTER", value_parser = log::filter, global = true)]
     pub log: Option<String>,
     /// Log format: `text` for people, or `json` with one object per line
     #[arg(long, value_name = "FORMAT", value_enum, hide_possible_values = true, global = true)]

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     arguments::FormatArgs,
+    documents::{self, Became},
     ending::{self, EndingArgs},
     failure::CommandFailure,
     meant_user::meant,
@@ -69,7 +70,7 @@ impl ListGrantsArgs {
         store.close().await;
         let grants = listed?;
         if self.form.json {
-            process.output.json(&grants.iter().map(document).collect::<Vec<_>>());
+            process.output.json(&documents::list("grants", grants.iter().map(document).collect()));
             return Ok(());
         }
         if grants.is_empty() {
@@ -98,7 +99,7 @@ impl ListGrantsArgs {
 impl ListGrantsArgs {
     async fn list(&self, store: &AdminStore) -> Result<Vec<GrantView>, CommandFailure> {
         match &self.user {
-            Some(user) => Ok(store.oauth.grants().of(&meant(store, user).await?).await?),
+            Some(user) => Ok(store.oauth.grants().of(&meant(store, user, "grants list --user").await?).await?),
             None => Ok(store.oauth.grants().list().await?),
         }
     }
@@ -114,16 +115,16 @@ impl RevokeGrantArgs {
             Some(id) => format!("grant {id} is revoked"),
             None => format!("{} {subject} revoked", number_of(count, "grant")),
         };
-        let identity = json!({ "id": self.id, "user": self.user, "client": self.client, "grants": count });
+        let identity = json!({ "id": self.id, "user": self.user, "client": self.client, "count": count });
         let sentence = format!("{what}; tokens and streams end within a second");
-        ending::tell(self.ending.form, (identity, "revoked"), &sentence, process);
+        ending::tell(self.ending.form, (identity, Became::Revoked), &sentence, process);
         Ok(())
     }
 
     /// Revokes; returns the number of grants, and whose they were.
     async fn revoke(&self, store: &AdminStore, process: &mut ProcessContext) -> Result<(u64, String), CommandFailure> {
         let user = match &self.user {
-            Some(user) => Some(meant(store, user).await?),
+            Some(user) => Some(meant(store, user, "grants revoke --user").await?),
             None => None,
         };
         let mut grants = store.oauth.grants().list().await?;

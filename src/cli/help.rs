@@ -20,13 +20,19 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("This program", &["help", "version", "completions", "man"]),
 ];
 
+/// The word for [`KEYS`].
+const CONFIGURATION: &str = "configuration";
+
+/// Every key of the configuration file, with what it means.
+const KEYS: &str = include_str!("../../lockkeeper.example.toml");
+
 /// Width of the lines.
 const COLUMNS: usize = 80;
 
 /// `help`.
 #[derive(Debug, Args)]
 pub struct HelpArgs {
-    /// The command, with its subcommand
+    /// The command, with its subcommand; or `configuration`, for every key of the configuration file
     #[arg(value_name = "COMMAND")]
     words: Vec<String>,
     /// Lists all commands
@@ -78,6 +84,11 @@ impl HelpArgs {
                 GROUPS.iter().map(|(title, names)| format!("{title}:\n{}", listed(&root, names))).collect();
             process.output.print(&groups.join("\n"));
             process.output.print("\nlockkeeper help COMMAND explains one.");
+            process.output.print("lockkeeper help configuration explains every key of lockkeeper.toml.");
+            return Ok(());
+        }
+        if self.words == [CONFIGURATION] {
+            process.output.print(KEYS);
             return Ok(());
         }
         let mut command = root;
@@ -85,8 +96,7 @@ impl HelpArgs {
         let mut name = command.get_name().to_owned();
         for word in &self.words {
             let Some(found) = command.find_subcommand(word) else {
-                return Err(CommandFailure::usage(format!("there is no command `{}`", self.words.join(" ")))
-                    .advise("`lockkeeper help --all` lists all commands"));
+                return Err(self.unknown(word, &name));
             };
             name.extend([" ", found.get_name()]);
             command = found.clone().bin_name(name.clone());
@@ -94,6 +104,17 @@ impl HelpArgs {
         let text = command.render_help().to_string();
         process.output.print(&text);
         Ok(())
+    }
+
+    /// `word` is none of the commands of what `before` names.
+    fn unknown(&self, word: &str, before: &str) -> CommandFailure {
+        let failure = CommandFailure::usage(format!("there is no command `{}`", self.words.join(" ")));
+        match before.split_once(' ') {
+            Some((_, command)) => failure.advise(format!("`lockkeeper help {command}` explains `{command}`")),
+            None if CONFIGURATION.starts_with(word) => failure
+                .advise(format!("`lockkeeper help {CONFIGURATION}` explains every key of the configuration file")),
+            None => failure.advise("`lockkeeper help --all` lists all commands"),
+        }
     }
 }
 

@@ -3,10 +3,11 @@
 use std::{fs, path::PathBuf};
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     arguments::FormatArgs,
+    documents::{self, Became},
     failure::CommandFailure,
     output::number_of,
     process::ProcessContext,
@@ -70,7 +71,7 @@ impl ImportArgs {
         }
         let shown = file.path().display().to_string();
         if self.form.json {
-            process.output.json(&json!({ "added": report.added, "file": shown, "remarks": report.remarks }));
+            process.output.json(&report.document(&shown));
         } else {
             let count = report.added.len();
             let names = report.added.join(", ");
@@ -92,7 +93,10 @@ impl ImportArgs {
                 running_gateway::description(&gateway)
             )),
             FileReader::Nobody => {
-                process.output.remark("`lockkeeper check` starts each once, `lockkeeper serve` serves them");
+                let options = process.options.as_text();
+                process.output.remark(&format!(
+                    "`lockkeeper check{options}` starts each once, `lockkeeper serve{options}` serves them"
+                ));
             }
         }
         Ok(())
@@ -101,8 +105,10 @@ impl ImportArgs {
     fn read(&self, process: &ProcessContext) -> Result<(ImportedFile, String), CommandFailure> {
         let source = self.file.display();
         let path = process.folder.join(&self.file);
-        let failed = |why: String| CommandFailure::usage(format!("{source} cannot be read")).why(why);
-        let found = fs::metadata(&path).map_err(|error| failed(error.to_string()))?;
+        let failed = |why: String| CommandFailure::failed(format!("{source} cannot be read")).why(why);
+        let found = fs::metadata(&path).map_err(|error| {
+            failed(error.to_string()).advise("`lockkeeper client` shows where clients have their files")
+        })?;
         if found.is_dir() {
             return Err(failed("it is a folder".to_owned()).advise("name the file in it"));
         }
@@ -118,6 +124,12 @@ impl ImportArgs {
 // === impl Report ===
 
 impl Report {
+    fn document(&self, file: &str) -> Value {
+        let became = if self.added.is_empty() { Became::Unchanged } else { Became::Added };
+        let servers: Vec<Value> = self.added.iter().map(|id| json!({ "id": id })).collect();
+        documents::change(became, json!({ "servers": servers, "file": file, "remarks": self.remarks }))
+    }
+
     /// Takes a server over, unless the file would be wrong with it.
     fn take(&mut self, server: &ImportedServer, file: &mut ServersFile, process: &ProcessContext) {
         let name = &server.name;

@@ -5,15 +5,17 @@ use serde_json::{Value, json};
 
 use super::{
     arguments::FormatArgs,
+    documents::{self, Became},
     ending::{self, EndingArgs},
     failure::CommandFailure,
+    meant_user::KeyNames,
     output::Emphasis,
     process::ProcessContext,
     store::{self, AdminStore, IfMissing},
     table::{Cell, TextTable},
 };
 use crate::{
-    model::{Invitation, InvitationId, InvitationOffer, InvitationState, Invitee, UserId},
+    model::{Invitation, InvitationId, InvitationOffer, InvitationState, Invitee},
     support::Timestamp,
 };
 
@@ -60,14 +62,18 @@ impl InvitationsCommand {
 impl ListInvitationsArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
-        let listed = store.oauth.invitations().list().await;
+        let (listed, names) = (store.oauth.invitations().list().await, KeyNames::of(&store).await);
         store.close().await;
         let now = store::now();
-        let mut invitations = listed?;
+        let (mut invitations, names) = (listed?, names?);
         invitations.retain(|invitation| self.all || invitation.is_live(now));
         if self.form.json {
-            let documents: Vec<Value> = invitations.iter().map(|invitation| document(invitation, now)).collect();
-            process.output.json(&documents);
+            let described = |invitation: &Invitation| {
+                let mut document = document(invitation, now);
+                document["key_name"] = json!(invitation.inviter.as_ref().and_then(|inviter| names.get(inviter)));
+                document
+            };
+            process.output.json(&documents::list("invitations", invitations.iter().map(described).collect()));
             return Ok(());
         }
         if invitations.is_empty() {
@@ -84,7 +90,9 @@ impl ListInvitationsArgs {
                 Cell::from(&invitation.id),
                 Cell::from(invited(invitation)),
                 Cell::from(rights(invitation)),
-                Cell::from(invitation.inviter.as_ref().map_or(&*invitation.created_by, UserId::as_str)),
+                Cell::from(
+                    invitation.inviter.as_ref().map_or_else(|| invitation.created_by.clone(), |one| names.shown(one)),
+                ),
                 Cell::from(invitation.created),
                 until,
                 state(invitation, now),
@@ -107,7 +115,7 @@ impl RevokeInvitationArgs {
                 "invitation {} is revoked: a link does not work any more, and whom a rule let in is logged out within a second",
                 self.id
             );
-            ending::tell(self.ending.form, (json!({ "id": self.id }), "revoked"), &sentence, process);
+            ending::tell(self.ending.form, (json!({ "id": self.id }), Became::Revoked), &sentence, process);
             return Ok(());
         }
         Err(CommandFailure::failed(format!("there is no invitation {} that waits, and no such rule", self.id))

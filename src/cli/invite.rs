@@ -6,9 +6,11 @@ use serde_json::json;
 
 use super::{
     arguments::{self, FormatArgs},
+    documents::{self, Became},
     failure::CommandFailure,
     gateway_client::GatewayClient,
     invitations,
+    meant_user::meant,
     process::ProcessContext,
     rights_args::OpenedArgs,
     store::{self, AdminStore, IfMissing},
@@ -62,9 +64,10 @@ pub struct InviteArgs {
     /// the user's keys
     #[arg(long)]
     again: bool,
-    /// Invites in the name of this user, within the user's rights; it ends with them. Default: the operator
-    #[arg(long, value_name = "USER", value_parser = UserId::parse)]
-    by: Option<UserId>,
+    /// Invites in the name of this user, within the user's rights; it ends with them. A key without a user name counts as a
+    /// user, by its id or name. Default: the operator
+    #[arg(long, value_name = "USER")]
+    by: Option<String>,
     #[command(flatten)]
     form: FormatArgs,
 }
@@ -82,7 +85,7 @@ impl InviteArgs {
         if self.form.json {
             let mut document = invitations::document(&invitation, store::now());
             document["link"] = json!(address.map(|(address, _)| address));
-            process.output.json(&document);
+            process.output.json(&documents::change(Became::Created, document));
             return Ok(());
         }
         if let Some((address, _)) = &address {
@@ -145,7 +148,11 @@ impl InviteArgs {
             Some(user) if self.again && self.rights.is_empty() => present_rights(user, store).await?,
             _ => self.rights.rights(),
         };
-        let new = NewInvitation { offer, rights, inviter: self.by.clone() };
+        let inviter = match &self.by {
+            Some(by) => Some(meant(store, by, "invite --by").await?),
+            None => None,
+        };
+        let new = NewInvitation { offer, rights, inviter };
         invitations.invite(new).await?.map_err(|refusal| self.refused(refusal))
     }
 
@@ -156,7 +163,7 @@ impl InviteArgs {
 
     fn refused(&self, refusal: InvitationAddition) -> CommandFailure {
         let user = self.user.as_ref().map_or("", UserId::as_str);
-        let by = self.by.as_ref().map_or("the operator", UserId::as_str);
+        let by = self.by.as_deref().unwrap_or("the operator");
         match refusal {
             InvitationAddition::UserExists => CommandFailure::failed(format!("the user `{user}` exists"))
                 .advise("`--again` makes a further key for it; give the link to nobody else"),

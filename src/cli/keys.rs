@@ -11,6 +11,7 @@ use serde_json::json;
 use self::meant_key::meant;
 use super::{
     arguments::FormatArgs,
+    documents::{self, Became},
     ending::{self, EndingArgs},
     failure::CommandFailure,
     process::ProcessContext,
@@ -120,7 +121,7 @@ impl CreateKeyArgs {
         let created = store.oauth.keys().create(new).await;
         store.close().await;
         let (key, secret) = created?;
-        print::once(process, self.form, (&key, &secret));
+        print::once(process, self.form, (&key, &secret), Became::Created);
         Ok(())
     }
 }
@@ -134,7 +135,7 @@ impl ListKeysArgs {
         let mut keys = listed?;
         keys.retain(|key| self.all || key.is_live(now));
         if self.form.json {
-            process.output.json(&keys.iter().map(print::document).collect::<Vec<_>>());
+            process.output.json(&documents::list("keys", keys.iter().map(print::document).collect()));
         } else if keys.is_empty() {
             process.output.remark("No keys. Create one: lockkeeper keys create NAME");
         } else {
@@ -154,7 +155,7 @@ impl RevokeKeyArgs {
         let sentence =
             format!("key {} is revoked; its grants, tokens and streams end within a second", ending::named(&key));
         let identity = json!({ "id": key.id, "name": key.name });
-        ending::tell(self.ending.form, (identity, "revoked"), &sentence, process);
+        ending::tell(self.ending.form, (identity, Became::Revoked), &sentence, process);
         Ok(())
     }
 

@@ -40,7 +40,7 @@ impl ListArgs {
 }
 
 fn described(spec: &BackendSpec) -> Value {
-    json!({ "id": spec.id.as_str(), "transport": spec.transport.name(), "server": place(&spec.transport) })
+    json!({ "id": spec.id.as_str(), "transport": spec.transport.name(), "place": place(&spec.transport) })
 }
 
 /// A word as a shell takes it.

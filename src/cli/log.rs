@@ -4,11 +4,20 @@ use std::time::Duration;
 
 use clap::Args;
 use http::Method;
+use serde_json::json;
 
 use super::{
-    arguments::FormatArgs, failure::CommandFailure, gateway_client::GatewayClient, operator, process::ProcessContext,
+    arguments::FormatArgs,
+    documents::{self, Became},
+    failure::CommandFailure,
+    gateway_client::GatewayClient,
+    operator,
+    process::ProcessContext,
 };
-use crate::config::{log, units};
+use crate::{
+    app::MAX_RAISED,
+    config::{log, units},
+};
 
 /// Stands for the filter of the configuration.
 const CONFIGURED: &str = "configured";
@@ -27,10 +36,18 @@ pub struct LogArgs {
     #[arg(value_parser = filter)]
     filter: String,
     /// The time until the log is as configured again; 24 hours at most
-    #[arg(long = "for", value_name = "DURATION", default_value = "10m", value_parser = units::parse_duration)]
+    #[arg(long = "for", value_name = "DURATION", default_value = "10m", value_parser = time)]
     time: Duration,
     #[command(flatten)]
     form: FormatArgs,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let time = units::parse_duration(text)?;
+    if time < Duration::from_secs(1) || time > MAX_RAISED {
+        return Err("a log is changed for 1s to 24h; for longer, set `[log]` in the configuration".to_owned());
+    }
+    Ok(time)
 }
 
 fn filter(text: &str) -> Result<String, String> {
@@ -49,7 +66,9 @@ impl LogArgs {
         }
         let document = gateway.operate(Method::POST, &["log"], &parameters).await?;
         if self.form.json {
-            process.output.json(&document);
+            let became = if document["changed"] == false { Became::Unchanged } else { Became::Changed };
+            let what = json!({ "filter": document["filter"], "seconds": document["seconds"] });
+            process.output.json(&documents::change(became, what));
         } else if is_changed {
             process.output.print(&format!("the log has `{}` for {seconds} s", self.filter));
         } else {

@@ -11,6 +11,7 @@ use super::{
     operator,
     output::{Emphasis, Style},
     process::ProcessContext,
+    values,
 };
 use crate::{model::status::KeptLine, support::printable};
 
@@ -26,7 +27,7 @@ pub struct LogsArgs {
     /// The name of the server
     server: String,
     /// Prints the newest lines, at most this many
-    #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = 1_000)]
+    #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = 1_000, value_parser = values::number::<usize>)]
     lines: usize,
     /// Goes on to print lines as they come
     #[arg(long, short)]

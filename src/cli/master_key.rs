@@ -3,8 +3,16 @@
 use std::{path::Path, sync::Arc};
 
 use clap::Subcommand;
+use serde_json::json;
 
-use super::{arguments, failure::CommandFailure, process::ProcessContext, store};
+use super::{
+    arguments::{self, FormatArgs},
+    documents::Became,
+    ending,
+    failure::CommandFailure,
+    process::ProcessContext,
+    store,
+};
 use crate::{
     app::{DataLock, DataLockError, database},
     audit::{Audit, KeyEvent},
@@ -29,7 +37,7 @@ replaced: the command says what to do.";
 #[command(after_help = EXAMPLES)]
 pub enum MasterKeyCommand {
     /// Replaces the key, and encrypts every secret in the database under the new one
-    Rotate,
+    Rotate(FormatArgs),
 }
 
 // === impl MasterKeyCommand ===
@@ -38,7 +46,7 @@ impl MasterKeyCommand {
     /// Runs the subcommand.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         match self {
-            Self::Rotate => rotate(process).await,
+            Self::Rotate(form) => rotate(form, process).await,
         }
     }
 }
@@ -54,7 +62,7 @@ fn named(path: &Path, in_folder: &Path) -> CommandFailure {
         ))
 }
 
-async fn rotate(process: &mut ProcessContext) -> Result<(), CommandFailure> {
+async fn rotate(form: FormatArgs, process: &mut ProcessContext) -> Result<(), CommandFailure> {
     let DataPlaces { folder, database, master_key, .. } = arguments::data_places(process)?;
     store::exists(&database)?;
     let master_key = match master_key {
@@ -80,8 +88,11 @@ async fn rotate(process: &mut ProcessContext) -> Result<(), CommandFailure> {
     }
     storage.close().await;
     let secrets = rotated?;
-    process
-        .output
-        .remark(&format!("the master key is replaced, and {secrets} secrets are encrypted under the new one"));
+    let sentence = format!(
+        "the master key in {} is replaced, and {secrets} secrets are encrypted under the new one",
+        master_key.display()
+    );
+    let what = json!({ "file": master_key.display().to_string(), "secrets": secrets });
+    ending::tell(form, (what, Became::Rotated), &sentence, process);
     Ok(())
 }

@@ -4,24 +4,38 @@ use std::collections::HashMap;
 
 use super::{failure::CommandFailure, store::AdminStore};
 use crate::{
-    model::{ApiKey, UserId},
+    model::{ApiKey, KeyId, UserId},
     oauth::OAuthError,
 };
 
-/// The names of keys without a user name, by the users that they are.
-pub(super) struct KeyNames(HashMap<UserId, String>);
+/// The names of keys: by their ids, and of those without a user name by the users that they are.
+#[derive(Debug, Default)]
+pub(super) struct KeyNames {
+    by_id: HashMap<KeyId, String>,
+    by_user: HashMap<UserId, String>,
+}
 
 impl KeyNames {
     /// Those of the keys in this store.
     pub(super) async fn of(store: &AdminStore) -> Result<Self, OAuthError> {
-        let mut keys = store.oauth.keys().list().await?;
-        keys.retain(|key| key.user.is_of_key());
-        Ok(Self(keys.into_iter().map(|key| (key.user, key.name)).collect()))
+        let mut names = Self::default();
+        for key in store.oauth.keys().list().await? {
+            if key.user.is_of_key() {
+                names.by_user.insert(key.user, key.name.clone());
+            }
+            names.by_id.insert(key.id, key.name);
+        }
+        Ok(names)
     }
 
     /// The name, if the user is a key.
     pub(super) fn get(&self, user: &UserId) -> Option<&str> {
-        self.0.get(user).map(String::as_str)
+        self.by_user.get(user).map(String::as_str)
+    }
+
+    /// The name of a key.
+    pub(super) fn of_key(&self, key: &KeyId) -> Option<&str> {
+        self.by_id.get(key).map(String::as_str)
     }
 
     /// The user for people: `key:lNct… (laptop)`.
@@ -31,8 +45,8 @@ impl KeyNames {
 }
 
 /// The user that an argument means: a user id, else a key without a user name, by the key's id or name. Any other text
-/// is the id of a user without keys.
-pub(super) async fn meant(store: &AdminStore, text: &str) -> Result<UserId, CommandFailure> {
+/// is the id of a user without keys. `command` is what was typed before the user, for the advice.
+pub(super) async fn meant(store: &AdminStore, text: &str, command: &str) -> Result<UserId, CommandFailure> {
     let keys = store.oauth.keys().list().await?;
     if keys.iter().any(|key| key.user.as_str() == text) {
         return Ok(UserId::new(text));
@@ -46,9 +60,8 @@ pub(super) async fn meant(store: &AdminStore, text: &str) -> Result<UserId, Comm
     match users[..] {
         [] => Ok(UserId::new(text)),
         [user] if user.is_of_key() => Ok(user.clone()),
-        [user] => Err(CommandFailure::usage(format!("the key {text} belongs to the user {user}")).advise(format!(
-            "use `--user {user}` for all keys of {user}, or `lockkeeper grants revoke ID` for one grant"
-        ))),
+        [user] => Err(CommandFailure::usage(format!("the key {text} belongs to the user {user}"))
+            .advise(format!("for the user with all keys: `lockkeeper {command} {user}`"))),
         _ => Err(CommandFailure::usage(format!(
             "{} keys have the name {text}, and they belong to several users",
             named.len()

@@ -1,8 +1,16 @@
 //! `lockkeeper migrate`: moves the data into another database. The gateway must not run.
 
 use clap::Args;
+use serde_json::json;
 
-use super::{arguments, failure::CommandFailure, process::ProcessContext, store};
+use super::{
+    arguments::{self, FormatArgs},
+    documents::Became,
+    ending,
+    failure::CommandFailure,
+    process::ProcessContext,
+    store,
+};
 use crate::{
     app::{DataLock, DataLockError, database},
     config::{DataPlaces, DatabasePlace},
@@ -30,17 +38,26 @@ pub struct MigrateArgs {
     /// The empty database to fill; without it the configured one
     #[arg(long, value_name = "DATABASE", value_parser = DatabasePlace::parse)]
     to: Option<DatabasePlace>,
+    #[command(flatten)]
+    form: FormatArgs,
 }
 
 impl MigrateArgs {
     /// Copies everything.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let DataPlaces { folder, database, .. } = arguments::data_places(process)?;
+        let is_named = self.from.is_some();
         let in_folder = |place: DatabasePlace| place.from_folder(&process.folder);
         let from = self.from.map_or_else(|| DatabasePlace::in_folder(&folder), in_folder);
         let to = self.to.map_or(database, in_folder);
         if from == to {
             return Err(CommandFailure::usage("the data would be copied onto itself").advise("set `--to DATABASE`"));
+        }
+        if let (true, DatabasePlace::File(path)) = (is_named, &from)
+            && !path.exists()
+        {
+            return Err(CommandFailure::failed(format!("there is no database {}", path.display()))
+                .advise("name the one to copy: `--from sqlite:PATH`"));
         }
         store::exists(&from)?;
         let _lock = DataLock::take(&folder).map_err(|error| match error {
@@ -57,7 +74,9 @@ impl MigrateArgs {
         let failed = CommandFailure::failed(format!("nothing was copied into {to}"));
         match copied {
             Ok(Some(rows)) => {
-                process.output.remark(&format!("{rows} rows are copied from {from} into {to}"));
+                let sentence = format!("{rows} rows are copied from {from} into {to}");
+                let what = json!({ "from": from.to_string(), "to": to.to_string(), "rows": rows });
+                ending::tell(self.form, (what, Became::Copied), &sentence, process);
                 Ok(())
             }
             Ok(None) => Err(failed.why("it is not empty").advise("name an empty database")),

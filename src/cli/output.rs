@@ -34,6 +34,8 @@ pub struct Output {
     pub err: Style,
     /// True if a person reads standard output, and no file or log keeps it.
     pub is_terminal: bool,
+    /// True if a person reads standard error.
+    pub is_watched: bool,
 }
 
 /// Text style.
@@ -75,13 +77,22 @@ impl Output {
             stderr: Box::new(io::stderr()),
             background: Vec::new(),
             is_terminal: io::stdout().is_terminal(),
+            is_watched: io::stderr().is_terminal(),
         }
     }
 
     /// Other writers in place of the streams, without colours.
     pub fn to(stdout: impl Write + Send + 'static, stderr: impl Write + Send + 'static) -> Self {
         let (stdout, stderr) = (Box::new(stdout), Box::new(stderr));
-        Self { stdout, stderr, background: Vec::new(), out: Style::Plain, err: Style::Plain, is_terminal: false }
+        Self {
+            stdout,
+            stderr,
+            background: Vec::new(),
+            out: Style::Plain,
+            err: Style::Plain,
+            is_terminal: false,
+            is_watched: false,
+        }
     }
 
     /// Writes standard error in the background from now on, notes and failures too, and returns the writer for the log:

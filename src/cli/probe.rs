@@ -2,7 +2,6 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -26,12 +25,6 @@ use crate::{
 
 /// Time for a started server to list its features.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// A page of a list of tools.
-#[derive(Deserialize)]
-struct ToolsPage {
-    tools: Vec<Value>,
-}
 
 /// The servers under test.
 pub(super) struct Probe {
@@ -105,6 +98,7 @@ impl Probe {
             // it has just been started
             status.failing_since = None;
             status.offers(self.gateway.counts(&id), self.gateway.no_tools(&id));
+            status.warnings.extend(self.gateway.warnings(&id));
         }
         statuses
     }
@@ -145,18 +139,44 @@ impl Probe {
 
     /// The tools at an endpoint, as far as they are there.
     pub(super) async fn tools(&self, server: &dyn Server) -> Vec<Value> {
-        let mut tools = Vec::new();
+        self.entries(server, ListKind::Tools).await
+    }
+
+    /// The names and URIs that a server lists, each with what it is.
+    pub(super) async fn names(&self, id: &BackendId) -> Vec<(&'static str, String)> {
+        let Some(server) = self.gateway.single(id) else { return Vec::new() };
+        let mut names = Vec::new();
+        for kind in ListKind::ALL {
+            let (word, member) = match kind {
+                ListKind::Tools => ("tool", "name"),
+                ListKind::Prompts => ("prompt", "name"),
+                ListKind::Resources => ("resource", "uri"),
+                ListKind::Templates => ("template", "uriTemplate"),
+            };
+            let entries = self.entries(&*server, kind).await;
+            names.extend(entries.iter().filter_map(|entry| Some((word, entry[member].as_str()?.to_owned()))));
+        }
+        names
+    }
+
+    /// The entries of a list at an endpoint, as far as they are there.
+    async fn entries(&self, server: &dyn Server, kind: ListKind) -> Vec<Value> {
+        let mut entries = Vec::new();
         let mut params = json!({});
-        while let Outcome::Complete(page) = call(server, Method::ToolsList, &params).outcome().await {
-            let more: Vec<Value> = page.view::<ToolsPage>().map(|page| page.tools).unwrap_or_default();
+        while let Outcome::Complete(page) = call(server, kind.method(), &params).outcome().await {
+            let more = page.view::<Value>().and_then(|mut page| match page[kind.member()].take() {
+                Value::Array(more) => Some(more),
+                _ => None,
+            });
+            let more = more.unwrap_or_default();
             let is_last = more.is_empty();
-            tools.extend(more);
+            entries.extend(more);
             match page.string("nextCursor") {
                 Some(cursor) if !is_last => params = json!({ "cursor": cursor }),
                 _ => break,
             }
         }
-        tools
+        entries
     }
 
     async fn ask(&self, id: &BackendId, method: Method) -> Result<(), String> {

@@ -4,6 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::{
+    documents::{self, Became},
     ending::EndingArgs,
     failure::CommandFailure,
     process::ProcessContext,
@@ -41,7 +42,8 @@ impl RemoveArgs {
             .confirm(&format!("Remove the server `{name}` with everything that {shown} says of it?"), process)?;
         file.write()?;
         if self.ending.form.json {
-            process.output.json(&json!({ "id": name, "file": shown, "state": "removed" }));
+            let what = json!({ "id": name, "file": shown });
+            process.output.json(&documents::change(Became::Removed, what));
             return Ok(());
         }
         process.output.print(&format!("removed `{name}` from {shown}"));

@@ -2,9 +2,15 @@
 
 use clap::Args;
 use http::Method;
+use serde_json::json;
 
 use super::{
-    arguments::FormatArgs, failure::CommandFailure, gateway_client::GatewayClient, operator, process::ProcessContext,
+    arguments::FormatArgs,
+    documents::{self, Became},
+    failure::CommandFailure,
+    gateway_client::GatewayClient,
+    operator,
+    process::ProcessContext,
 };
 use crate::support::printable_text;
 
@@ -32,7 +38,8 @@ impl RestartArgs {
         let name = document["server"].as_str().unwrap_or(&self.server);
         let state = document["now"]["state"].as_str().unwrap_or("unknown");
         if self.form.json {
-            process.output.json(&document);
+            let what = json!({ "id": document["server"], "status": document["now"] });
+            process.output.json(&documents::change(Became::Restarted, what));
         } else {
             process.output.print(&format!("restarted `{name}`: {state}"));
         }

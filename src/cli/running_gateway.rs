@@ -153,7 +153,15 @@ fn other_file(gateway: &RunRecord, process: &ProcessContext) -> CommandFailure {
         Some(file) => format!("--config {}", file.display()),
         None => format!("--data-dir {}", gateway.data_dir.display()),
     };
-    CommandFailure::usage("the file in this folder is not that of the gateway that runs, and nothing was changed")
+    let failure =
+        CommandFailure::usage("the file in this folder is not that of the gateway that runs, and nothing was changed");
+    if Path::new(&here).is_dir() {
+        let why = "a folder, as Docker makes one where a file that is to be mounted is missing";
+        return failure
+            .why(format!("this folder has {here}, {why}\n{}", description(gateway)))
+            .advise(format!("if that gateway is meant: `{named}`"));
+    }
+    failure
         .why(format!("this folder has {here}\n{}", description(gateway)))
         .advise(format!("say which is meant: `{named}` or `--config {ADJACENT}`"))
 }

@@ -5,6 +5,7 @@ use http::Method;
 
 use super::{
     arguments::FormatArgs,
+    documents::{self, Became},
     failure::CommandFailure,
     gateway_client::{GatewayArgs, GatewayClient},
     operator,
@@ -62,7 +63,8 @@ impl ListSessionsArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let (status, document) = self.target.find(process)?.status().await?;
         if self.form.json {
-            process.output.json(&document["sessions"]);
+            let sessions = document["sessions"].as_array().cloned().unwrap_or_default();
+            process.output.json(&documents::list("sessions", sessions));
         } else {
             let text = status::sessions(&status.sessions, process.output.out);
             process.output.print(&text);
@@ -77,7 +79,7 @@ impl EndSessionArgs {
         let by = operator::name(process);
         let document = gateway.operate(Method::POST, &["sessions", &self.id, "end"], &[("by", &by)]).await?;
         if self.form.json {
-            process.output.json(&document);
+            process.output.json(&documents::change(Became::Ended, document["ended"].clone()));
             return Ok(());
         }
         let ended = |member: &str| document["ended"][member].as_str().map_or("-", |text| text).to_owned();

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     arguments::FormatArgs,
+    documents::{self, Became},
     ending::{self, EndingArgs},
     failure::CommandFailure,
     process::ProcessContext,
@@ -82,7 +83,7 @@ impl ListSigningKeysArgs {
         store.close().await;
         let keys = listed?;
         if self.form.json {
-            process.output.json(&keys.iter().map(document).collect::<Vec<_>>());
+            process.output.json(&documents::list("signing_keys", keys.iter().map(document).collect()));
             return Ok(());
         }
         let mut table = TextTable::new(&["ID", "USE", "SIGNS FROM", "VERIFIES UNTIL"]);
@@ -113,7 +114,7 @@ impl RotateSigningKeysArgs {
         store.close().await;
         let key = rotated?;
         if self.form.json {
-            process.output.json(&document(&key));
+            process.output.json(&documents::change(Became::Created, document(&key)));
             return Ok(());
         }
         process.output.remark(&format!("the signing key {} signs from {}", key.kid, key.signs_from));
@@ -134,7 +135,7 @@ impl RetireSigningKeyArgs {
                 "the signing key {kid} is retired: its access tokens are refused within a second, and apps fetch new \
                  ones by themselves"
             );
-            ending::tell(self.ending.form, (json!({ "id": kid }), "retired"), &sentence, process);
+            ending::tell(self.ending.form, (json!({ "id": kid }), Became::Retired), &sentence, process);
             return Ok(());
         }
         Err(CommandFailure::failed(format!("there is no signing key {kid}"))

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     arguments::FormatArgs,
+    documents::{self, Became},
     ending::{self, EndingArgs},
     failure::CommandFailure,
     meant_user::{KeyNames, meant},
@@ -75,14 +76,14 @@ impl ListUpstreamArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
         let user = match &self.user {
-            Some(user) => Some(meant(&store, user).await?),
+            Some(user) => Some(meant(&store, user, "upstream list --user").await?),
             None => None,
         };
         let (listed, names) = (store.storage.upstream_tokens().list(user.as_ref()).await, KeyNames::of(&store).await);
         store.close().await;
         let (rows, names) = (listed.map_err(failed)?, names?);
         if self.form.json {
-            process.output.json(&rows.iter().map(document).collect::<Vec<_>>());
+            process.output.json(&documents::list("accounts", rows.iter().map(document).collect()));
             return Ok(());
         }
         if rows.is_empty() {
@@ -109,7 +110,7 @@ impl DisconnectUpstreamArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let backend = BackendId::normalise(&self.server).map_err(|error| CommandFailure::usage(error.to_string()))?;
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
-        let user = meant(&store, &self.user).await?;
+        let user = meant(&store, &self.user, "upstream disconnect").await?;
         self.ending.confirm(&format!("Disconnect {user} from {backend}, and delete the tokens?"), process)?;
         let deleted = store.storage.upstream_tokens().delete(&user, &backend).await;
         store.close().await;
@@ -119,10 +120,10 @@ impl DisconnectUpstreamArgs {
                  one, revokes the tokens"
             );
             let identity = json!({ "user": user, "server": backend });
-            ending::tell(self.ending.form, (identity, "disconnected"), &sentence, process);
+            ending::tell(self.ending.form, (identity, Became::Disconnected), &sentence, process);
             return Ok(());
         }
-        Err(CommandFailure::failed(format!("{user} has not connected {backend}"))
+        Err(CommandFailure::failed(format!("the user {user} has connected no account at the server {backend}"))
             .advise("`lockkeeper upstream list` shows who has connected what"))
     }
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     arguments::FormatArgs,
+    documents::{self, Became},
     ending::{self, EndingArgs},
     failure::CommandFailure,
     meant_user::{KeyNames, meant},
@@ -87,16 +88,22 @@ impl SwitchUserArgs {
         let switched = self.switch(switch, &store).await;
         store.close().await;
         let id = switched?;
-        let (state, outcome) = match switch {
-            Switch::Off => ("disabled", "is disabled: nothing of it is let in, and what runs ends within a second"),
-            Switch::On => ("enabled", "is enabled, with the keys and grants of before"),
+        let (became, outcome) = match switch {
+            Switch::Off => {
+                (Became::Disabled, "is disabled: nothing of it is let in, and what runs ends within a second")
+            }
+            Switch::On => (Became::Enabled, "is enabled, with the keys and grants of before"),
         };
-        ending::tell(self.form, (json!({ "user": id }), state), &format!("The user `{id}` {outcome}."), process);
+        ending::tell(self.form, (json!({ "id": id }), became), &format!("The user `{id}` {outcome}."), process);
         Ok(())
     }
 
     async fn switch(&self, switch: Switch, store: &AdminStore) -> Result<UserId, CommandFailure> {
-        let id = meant(store, &self.user.user).await?;
+        let command = match switch {
+            Switch::Off => "users disable",
+            Switch::On => "users enable",
+        };
+        let id = meant(store, &self.user.user, command).await?;
         let users = store.oauth.users();
         let is_done = match switch {
             Switch::Off => users.disable(&id).await?,
@@ -130,7 +137,7 @@ impl DeleteUserArgs {
         store: &AdminStore,
         process: &mut ProcessContext,
     ) -> Result<(UserId, EndedUser), CommandFailure> {
-        let id = meant(store, &self.user.user).await?;
+        let id = meant(store, &self.user.user, "users delete").await?;
         let users = store.oauth.users().list().await?;
         if let Some(user) = users.iter().find(|user| user.user == id) {
             let (keys, grants) = (number_of(user.keys, "key"), number_of(user.grants, "grant"));
@@ -173,11 +180,12 @@ fn ended_document(user: &str, ended: &EndedUser) -> Value {
     let keys: Vec<Value> = ended.keys.iter().map(|(name, id)| json!({ "id": id, "name": name })).collect();
     let apps: Vec<Value> =
         ended.apps.iter().map(|(name, endpoint)| json!({ "client_name": name, "endpoint": endpoint })).collect();
-    json!({
-        "user": user, "state": "deleted", "keys": keys, "apps": apps, "accounts": ended.accounts, "secrets": ended.secrets,
+    let what = json!({
+        "id": user, "keys": keys, "apps": apps, "accounts": ended.accounts, "secrets": ended.secrets,
         "sessions": ended.sessions, "browser_sessions": ended.browsers, "tasks": ended.tasks,
         "devices": ended.devices, "invitations": ended.invitations,
-    })
+    });
+    documents::change(Became::Deleted, what)
 }
 
 impl UserArgs {
@@ -193,7 +201,8 @@ impl ListUsersArgs {
         store.close().await;
         let (users, names) = (listed?, names?);
         if self.form.json {
-            process.output.json(&users.iter().map(|user| document(user, &names)).collect::<Vec<_>>());
+            let documents = users.iter().map(|user| document(user, &names)).collect();
+            process.output.json(&documents::list("users", documents));
             return Ok(());
         }
         let mut table = TextTable::new(&["USER", "STATE", "KEYS", "GRANTS", "CREATED", "LAST USED"]);
@@ -219,7 +228,7 @@ impl ListUsersArgs {
 
 fn document(user: &UserOverview, names: &KeyNames) -> Value {
     json!({
-        "user": user.user,
+        "id": user.user,
         "key_name": names.get(&user.user),
         "created": user.created.to_string(),
         "disabled": user.disabled.map(|moment| moment.to_string()),

@@ -1,6 +1,6 @@
-//! Argument parsers of `keys` and `clients`. Knows nothing of the commands.
+//! Argument parsers of several commands. Knows nothing of the commands.
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, str::FromStr, time::Duration};
 
 use ipnet::IpNet;
 
@@ -26,6 +26,11 @@ pub(super) fn server(text: &str) -> Result<(BackendId, Access), String> {
         None => (text, Access::Full),
     };
     BackendId::parse(id).map(|id| (id, access)).map_err(|error| error.to_string())
+}
+
+/// A number of things.
+pub(super) fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "this must be a whole number".to_owned())
 }
 
 /// A header as `NAME: VALUE` or `NAME=VALUE`.

@@ -98,8 +98,12 @@ pub(super) fn read_all(section: Section<'_>, dialect: Dialect, folder: &Path) ->
         };
         let earlier = names.iter().find(|(other, _)| id.is_some() && BackendId::normalise(other).ok() == id);
         if let (Some((other, at)), Some(id)) = (earlier, &id) {
-            let what = format!("`{name}` and `{other}` ({at}) both become `{id}`");
-            section.fault(what, Some("rename one of them"));
+            if name == *other {
+                section.fault(format!("`{name}` is listed twice, the first time at {at}"), Some("remove one of them"));
+            } else {
+                let what = format!("`{name}` and `{other}` ({at}) both become `{id}`");
+                section.fault(what, Some("rename one of them"));
+            }
         }
         names.push((name, place));
         let (disabled, enabled) = (section.flag("disabled"), section.flag("enabled"));

@@ -25,7 +25,7 @@ pub fn parse(file: &str, text: &str) -> Result<Document, ConfigProblems> {
         }
         let problem = ConfigProblem::new(place, format!("this is not TOML: {}", error.message()));
         let is_escape = text.get(span.start.saturating_sub(1)..span.end).is_some_and(|part| part.contains('\\'));
-        if is_escape {
+        if is_escape || error.message().contains("unicode value") {
             return problem.advise("write a path in single quotes, such as 'C:\\tools', or each backslash twice");
         }
         problem
@@ -67,8 +67,10 @@ mod tests {
     #[test]
     fn a_backslash_and_a_key_that_is_there_twice_are_explained() {
         let told = |text: &str| parse("x.toml", text).unwrap_err().to_string();
-        let path = told("command = \"C:\\dir\\run\"");
-        assert!(path.contains("in single quotes") && path.contains("x.toml:1:"), "{path}");
+        for path in [r#"command = "C:\dir\run""#, r#"command = "C:\Users""#] {
+            let path = told(path);
+            assert!(path.contains("in single quotes") && path.contains("x.toml:1:"), "{path}");
+        }
         assert!(told("[servers.a]\n[servers.b]\n[servers.a]\n").contains("this is listed twice"));
         let other = told("command = ");
         assert!(other.contains("this is not TOML") && !other.contains("quotes, such"), "{other}");

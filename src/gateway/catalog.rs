@@ -365,6 +365,11 @@ impl Catalog {
         list.map_or(0, |list| list.len())
     }
 
+    /// The list that the gateway itself was given, if it was.
+    pub(crate) fn own(&self, kind: ListKind) -> Option<Arc<List>> {
+        self.base()?.list(kind).value()
+    }
+
     /// True if clients see tools of an earlier run.
     pub(crate) fn is_remembered(&self) -> bool {
         self.base().is_some_and(|base| base.list(ListKind::Tools).remembered().is_some())

@@ -94,6 +94,21 @@ impl Storage {
         Ok(Self::of_one(Database::connect(pool, (Engine::Sqlite, &url), "").await?))
     }
 
+    /// Opens the SQLite database at `path` for a look. Nothing is written, and no file is made beside it; without a gateway,
+    /// what a killed one wrote last is not seen.
+    pub async fn open_to_look(path: &Path) -> Result<Self, StorageError> {
+        let beside = |suffix: &str| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(suffix);
+            Path::new(&name).exists()
+        };
+        // whoever opens the file in its ordinary way makes both, unless they are there
+        let form = if beside("-wal") && beside("-shm") { "mode=ro" } else { "mode=ro&immutable=true" };
+        let url = format!("{}?{form}", file_url(path)?);
+        let pool = AnyPoolOptions::new().max_connections(1);
+        Ok(Self::of_one(Database::connect(pool, (Engine::Sqlite, &url), "").await?))
+    }
+
     /// Connects to the PostgreSQL database at `url` for inspection: no migration runs.
     pub async fn connect_as_is(url: &str) -> Result<Self, StorageError> {
         let pool = AnyPoolOptions::new().max_connections(1).acquire_timeout(LOCK_TIMEOUT);

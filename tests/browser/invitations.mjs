@@ -515,15 +515,15 @@ function wrong(link, number) {
 }
 
 function waiting(id) {
-  return JSON.parse(run(['invitations', 'list', '--json'])).find((invitation) => invitation.id === id);
+  return JSON.parse(run(['invitations', 'list', '--json'])).invitations.find((invitation) => invitation.id === id);
 }
 
 function users() {
-  return JSON.parse(run(['users', 'list', '--json'])).map(({ user }) => user);
+  return JSON.parse(run(['users', 'list', '--json'])).users.map(({ id }) => id);
 }
 
 function keysOf(name) {
-  return JSON.parse(run(['keys', 'list', '--json'])).filter(({ user }) => user === name);
+  return JSON.parse(run(['keys', 'list', '--json'])).keys.filter(({ user }) => user === name);
 }
 
 function isPost(answer) {

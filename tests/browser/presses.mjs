@@ -231,7 +231,7 @@ async function tabsOfAnInvitation(count, javaScriptEnabled) {
     assert.ok(!(await page.content()).includes('lkk_'), 'the key is shown in one tab');
   }
   await isKeyOf(name, own);
-  assert.equal(JSON.parse(run(['keys', 'list', '--json'])).filter(({ user }) => user === name).length, 1, 'one key');
+  assert.equal(JSON.parse(run(['keys', 'list', '--json'])).keys.filter(({ user }) => user === name).length, 1, 'one key');
   await context.close();
   say(`${count} tabs of one invitation${javaScriptEnabled ? ', with scripts' : ''}`);
 }

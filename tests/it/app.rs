@@ -8,6 +8,7 @@ mod connections;
 mod eras;
 mod groups;
 mod hostile;
+mod json_documents;
 mod kept_lists;
 mod meant_addresses;
 mod memory;

@@ -56,6 +56,9 @@ fn the_first_page_of_the_help_has_what_a_person_needs_first() {
     }
     let one = lockkeeper(folder.path(), &["help", "keys", "create"], &[]);
     assert!(String::from_utf8(one.stdout).unwrap().contains("Usage: lockkeeper keys create"));
+    let keys = lockkeeper(folder.path(), &["help", "configuration"], &[]).stdout;
+    let keys = String::from_utf8(keys).unwrap();
+    assert!(keys.contains("\nlisten = ") && keys.contains("[limits]") && all.contains("lockkeeper help configuration"));
     let unknown = shown(folder.path(), &lockkeeper(folder.path(), &["help", "kyes"], &[]));
     assert!(unknown.starts_with("2\n") && unknown.contains("lockkeeper help --all"), "{unknown}");
 }
@@ -155,10 +158,9 @@ fn a_key_for_a_server_that_does_not_exist_is_refused() {
 #[test]
 fn completions_and_manual_pages_know_every_command() {
     let folder = tempfile::tempdir().unwrap();
-    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let script = lockkeeper(folder.path(), &["completions", shell], &[]).stdout;
-        let script = String::from_utf8(script).unwrap();
-        assert!(script.contains("healthcheck") && script.contains("data-dir"), "{shell}");
+    for (begun, whole) in [("heal", "healthcheck"), ("--data", "--data-dir")] {
+        let asked = lockkeeper(folder.path(), &["--", "lockkeeper", begun], &[("LOCKKEEPER_COMPLETE", "fish")]);
+        assert!(String::from_utf8(asked.stdout).unwrap().starts_with(whole), "{begun}");
     }
     let page = String::from_utf8(lockkeeper(folder.path(), &["man"], &[]).stdout).unwrap();
     assert!(page.contains(".TH lockkeeper") && page.contains("healthcheck"), "{page}");
@@ -175,8 +177,10 @@ fn a_port_alone_is_an_address_and_a_word_is_no_filter() {
         .unwrap();
     let listed = lockkeeper(folder.path(), &["list"], &[]);
     assert_eq!(listed.status.code(), Some(0), "{}", shown(folder.path(), &listed));
-    let refused = shown(folder.path(), &lockkeeper(folder.path(), &["list", "--log", "banana"], &[]));
-    assert!(refused.starts_with("2\n") && refused.contains("--log: a filter is a level"), "{refused}");
+    for command in ["list", "status", "version", "restart"] {
+        let refused = shown(folder.path(), &lockkeeper(folder.path(), &[command, "--log", "banana"], &[]));
+        assert!(refused.starts_with("2\n") && refused.contains("a filter is a level"), "{command} {refused}");
+    }
 }
 
 #[test]
@@ -192,7 +196,7 @@ fn a_backup_is_a_copy_without_the_master_key_for_this_user_alone() {
     let copy = folder.path().join("copy.sqlite3");
     assert_eq!(std::fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
     let said = shown(folder.path(), &run(&["backup", "copy.sqlite3"]));
-    assert!(said.starts_with("2\n") && said.contains("is there already"), "{said}");
+    assert!(said.starts_with("1\n") && said.contains("is there already"), "{said}");
     // it is the database, with the key beside it
     std::fs::create_dir(folder.path().join("other")).unwrap();
     std::fs::rename(&copy, folder.path().join("other/lockkeeper.sqlite3")).unwrap();
@@ -219,7 +223,7 @@ fn every_configuration_error_is_reported_and_nothing_is_started() {
           did you mean `listen`?
       lockkeeper.toml:4:17: servers.git.env.TOKEN: the environment variable `GIT_TOKEN` is not set
           set it, or give a default: `${GIT_TOKEN:-…}`
-    help: see lockkeeper.example.toml for every option; test with `lockkeeper check`
+    help: `lockkeeper help configuration` explains every key; test with `lockkeeper check`
     "#);
     assert!(!folder.path().join(".local").exists());
 }
@@ -240,7 +244,7 @@ fn a_public_url_that_clients_cannot_use_is_refused() {
     error: the configuration has an error
       public_url: this is required, because 0.0.0.0:0 is reachable from other machines
           set the URL that clients use, such as `https://mcp.example.com`, as `public_url` in the file, `--public-url` or LOCKKEEPER_PUBLIC_URL; or listen on 127.0.0.1
-    help: see lockkeeper.example.toml for every option; test with `lockkeeper check`
+    help: `lockkeeper help configuration` explains every key; test with `lockkeeper check`
     "#);
 }
 
@@ -261,7 +265,7 @@ fn status_reports_that_no_gateway_runs() {
     --- err
     error: no running gateway found
       none is running with the data in FOLDER
-    help: start it with `lockkeeper serve`, or set its data folder: `--data-dir DIR`
+    help: start it with `lockkeeper serve --data-dir .`, or set its data folder: `--data-dir DIR`
     "#);
 
     // A killed gateway left its control file behind; nothing listens on port 1.
@@ -342,7 +346,6 @@ fn a_file_without_servers_is_reported() {
     error: the configuration has an error
       servers.json: the file has no servers, or none that is enabled
           add one there, or name another file with `--config FILE`
-    help: see lockkeeper.example.toml for every option; test with `lockkeeper check`
     "#);
 }
 
@@ -394,7 +397,7 @@ fn a_key_is_shown_once_listed_and_revoked() {
 
     let document =
         |arguments: &[&str]| -> serde_json::Value { serde_json::from_slice(&run(arguments).stdout).unwrap() };
-    let listed = document(&["keys", "list", "--json"]);
+    let listed = document(&["keys", "list", "--json"])["keys"].take();
     assert_eq!(listed[0]["id"], id);
     assert_eq!(listed[0]["name"], "laptop");
     assert_eq!(listed[0]["user"], format!("key:{id}"));
@@ -419,8 +422,8 @@ fn a_key_is_shown_once_listed_and_revoked() {
     assert_eq!(run(&["keys", "set", "laptop", "--expires", "30d"]).status.code(), Some(0));
     assert_eq!(run(&["keys", "revoke", "laptop"]).status.code(), Some(0));
     assert_eq!(run(&["keys", "revoke", id]).status.code(), Some(1));
-    assert_eq!(document(&["keys", "list", "--json"]), serde_json::json!([]));
-    assert!(!document(&["keys", "list", "--json", "--all"])[0]["revoked"].is_null());
+    assert_eq!(document(&["keys", "list", "--json"]), serde_json::json!({ "keys": [] }));
+    assert!(!document(&["keys", "list", "--json", "--all"])["keys"][0]["revoked"].is_null());
 }
 
 #[test]
@@ -440,7 +443,7 @@ fn oa_126_a_key_is_created_for_its_networks_and_keeps_them_when_it_is_rotated() 
     assert_eq!(document(&["keys", "create", "anywhere"])["networks"], serde_json::Value::Null);
     let client = document(&[&["clients", "create", "nightly"], &networks[..]].concat());
     let keys = document(&["keys", "list"]);
-    let account = keys.as_array().unwrap().iter().find(|key| key["id"] == client["service_account"]).unwrap();
+    let account = keys["keys"].as_array().unwrap().iter().find(|key| key["id"] == client["service_account"]).unwrap();
     assert_eq!(account["networks"], expected);
 }
 
@@ -458,14 +461,16 @@ fn oa_044_the_command_line_creates_lists_and_revokes_initial_access_tokens() {
     let token = String::from_utf8(made.stdout).unwrap();
     assert!(token.starts_with("lki_") && token.trim_end().lines().count() == 1, "{token}");
     assert!(String::from_utf8(made.stderr).unwrap().contains("20 clients may register with it until"));
-    let listed = document(&["clients", "initial-access-tokens", "list"]);
+    let listed = document(&["clients", "initial-access-tokens", "list"])["initial_access_tokens"].take();
     assert_eq!((&listed[0]["name"], &listed[0]["uses"], &listed[0]["used"]), (&"team".into(), &20.into(), &0.into()));
     assert!(!listed.to_string().contains(token.split('_').nth(1).unwrap()));
     let id = listed[0]["id"].as_str().unwrap();
     assert_eq!(run(&["clients", "initial-access-tokens", "revoke", id]).status.code(), Some(0));
     assert_eq!(run(&["clients", "initial-access-tokens", "revoke", id]).status.code(), Some(1));
-    assert_eq!(document(&["clients", "initial-access-tokens", "list"]), serde_json::json!([]));
-    assert!(!document(&["clients", "initial-access-tokens", "list", "--all"])[0]["revoked"].is_null());
+    let none = serde_json::json!({ "initial_access_tokens": [] });
+    assert_eq!(document(&["clients", "initial-access-tokens", "list"]), none);
+    let all = document(&["clients", "initial-access-tokens", "list", "--all"]);
+    assert!(!all["initial_access_tokens"][0]["revoked"].is_null());
 }
 
 #[test]
@@ -524,6 +529,7 @@ mod completions;
 mod data_folder;
 mod doctor;
 mod endings;
+mod exit_codes;
 mod former_names;
 mod grants;
 mod inputs;

@@ -8,6 +8,7 @@ use super::print;
 use crate::{
     cli::{
         arguments::FormatArgs,
+        documents::{self, Became},
         failure::CommandFailure,
         process::ProcessContext,
         rights_args::RightsArgs,
@@ -91,9 +92,9 @@ impl CreateClientArgs {
         let (client, secret, account) = created?;
         if self.form.json {
             let mut document = print::document(&client);
-            document["client_secret"] = json!(secret.as_ref().map(Secret::expose));
+            document["secret"] = json!(secret.as_ref().map(Secret::expose));
             document["service_account"] = json!(account.as_ref().map(|key| &key.id));
-            process.output.json(&document);
+            process.output.json(&documents::change(Became::Created, document));
             return Ok(());
         }
         process.output.print(&format!("client_id: {}", client.id));
@@ -153,13 +154,14 @@ fn is_web_site(uri: &RedirectUri) -> bool {
 
 /// Reads and checks a file with public keys.
 fn key_set(path: &PathBuf) -> Result<String, CommandFailure> {
+    let unread = |error| CommandFailure::failed(format!("{} cannot be read", path.display())).why(error);
     let failed =
-        |what: String| CommandFailure::failed(format!("the keys in {} cannot be used: {what}", path.display()));
-    let length = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
+        |what: String| CommandFailure::usage(format!("the keys in {} cannot be used", path.display())).why(what);
+    let length = std::fs::metadata(path).map_err(unread)?.len();
     if length > LARGEST_FILE {
         return Err(failed("the file is larger than 64 KiB".to_owned()));
     }
-    let text = text_of(path).map_err(|error| failed(error.to_string()))?;
+    let text = text_of(path).map_err(unread)?;
     let set: Value = serde_json::from_str(&text).map_err(|_| failed("it is not JSON".to_owned()))?;
     ClientKeySet::parse(&set).map_err(|problem| failed(problem.to_string()))?;
     Ok(set.to_string())

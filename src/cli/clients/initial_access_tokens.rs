@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     cli::{
         arguments::FormatArgs,
+        documents::{self, Became},
         ending::{self, EndingArgs},
         failure::CommandFailure,
         output::Emphasis,
@@ -48,6 +49,14 @@ pub enum InitialAccessTokensCommand {
     Revoke(RevokeInitialAccessTokenArgs),
 }
 
+/// Largest number of clients that may register with one token.
+const MOST_USES: u32 = 100_000;
+
+fn uses(text: &str) -> Result<u32, String> {
+    let uses = values::number(text)?;
+    if (1..=MOST_USES).contains(&uses) { Ok(uses) } else { Err(format!("a token is for 1 to {MOST_USES} clients")) }
+}
+
 /// `clients initial-access-tokens create`.
 #[derive(Debug, clap::Args)]
 pub struct CreateInitialAccessTokenArgs {
@@ -55,7 +64,7 @@ pub struct CreateInitialAccessTokenArgs {
     #[arg(value_parser = values::name)]
     name: String,
     /// How many clients may register with it
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = uses)]
     uses: u32,
     /// Time until the token expires. Default: a day
     #[arg(long, value_name = "DURATION", value_parser = values::lifetime)]
@@ -114,8 +123,8 @@ impl CreateInitialAccessTokenArgs {
         let (token, secret) = created?;
         if self.form.json {
             let mut document = document(&token);
-            document["token"] = json!(secret.expose());
-            process.output.json(&document);
+            document["secret"] = json!(secret.expose());
+            process.output.json(&documents::change(Became::Created, document));
             return Ok(());
         }
         process.output.print(secret.expose());
@@ -138,7 +147,7 @@ impl ListInitialAccessTokensArgs {
         let mut tokens = listed?;
         tokens.retain(|token| self.all || token.is_live(now));
         if self.form.json {
-            process.output.json(&tokens.iter().map(document).collect::<Vec<_>>());
+            process.output.json(&documents::list("initial_access_tokens", tokens.iter().map(document).collect()));
             return Ok(());
         }
         if tokens.is_empty() {
@@ -170,7 +179,7 @@ impl RevokeInitialAccessTokenArgs {
         store.close().await;
         if revoked? {
             let sentence = format!("token {} is revoked; the clients that registered with it stay", self.id);
-            ending::tell(self.ending.form, (json!({ "id": self.id }), "revoked"), &sentence, process);
+            ending::tell(self.ending.form, (json!({ "id": self.id }), Became::Revoked), &sentence, process);
             return Ok(());
         }
         Err(CommandFailure::failed(format!("there is no live token {}", self.id))

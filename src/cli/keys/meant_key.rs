@@ -23,7 +23,7 @@ pub(super) async fn meant(text: &str, store: &AdminStore) -> Result<KeyId, Comma
         [only] => Ok(only.id.clone()),
         several => {
             let ids: Vec<&str> = several.iter().map(|key| key.id.as_str()).collect();
-            Err(CommandFailure::failed(format!("{} keys have the name {text}", several.len()))
+            Err(CommandFailure::usage(format!("{} keys have the name {text}", several.len()))
                 .advise(format!("give the id of one: {}", ids.join(", "))))
         }
     }

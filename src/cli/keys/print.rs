@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     cli::{
         arguments::FormatArgs,
+        documents::{self, Became},
         output::{Emphasis, Style},
         process::ProcessContext,
         table::{Cell, TextTable},
@@ -14,11 +15,11 @@ use crate::{
 };
 
 /// Prints a new key: the key on standard output, its description on standard error.
-pub(super) fn once(process: &mut ProcessContext, form: FormatArgs, (key, secret): (&ApiKey, &Secret)) {
+pub(super) fn once(process: &mut ProcessContext, form: FormatArgs, (key, secret): (&ApiKey, &Secret), became: Became) {
     if form.json {
         let mut document = document(key);
-        document["key"] = json!(secret.expose());
-        process.output.json(&document);
+        document["secret"] = json!(secret.expose());
+        process.output.json(&documents::change(became, document));
         return;
     }
     process.output.print(secret.expose());

@@ -6,6 +6,7 @@ use super::{meant_key::meant, print};
 use crate::{
     cli::{
         arguments::{self, FormatArgs},
+        documents::{self, Became},
         failure::CommandFailure,
         known_backends,
         process::ProcessContext,
@@ -69,7 +70,9 @@ impl SetKeyArgs {
         let is_shown = |key: &ApiKey| if changed.is_empty() { key.id == id } else { changed.contains(&key.id) };
         let shown: Vec<ApiKey> = keys.into_iter().filter(is_shown).collect();
         if self.form.json {
-            process.output.json(&shown.iter().map(print::document).collect::<Vec<_>>());
+            let became = if changed.is_empty() { Became::Unchanged } else { Became::Changed };
+            let keys = documents::list("keys", shown.iter().map(print::document).collect());
+            process.output.json(&documents::change(became, keys));
             return Ok(());
         }
         let text = print::table(&shown, store::now(), process.output.out);

@@ -104,9 +104,9 @@ for name, command in CLIENTS.items():
     ended = subprocess.run([str(part) for part in command], env=environment).returncode
     with check(f"{name} is known by its document alone"):
         equal((ended, name in site.read), (0, True))
-        [client] = [client for client in json.loads(gateway.cli("clients", "list", "--json")) if name in client["name"]]
+        [client] = [client for client in json.loads(gateway.cli("clients", "list", "--json"))["clients"] if name in client["name"]]
         equal((client["id"], client["name"]), (changed["clientDocument"], f"Document {name}"))
 with check("nobody has registered"):
-    equal([client["id"] for client in json.loads(gateway.cli("clients", "list", "--json")) if not client["id"].startswith("https://")], [])
+    equal([client["id"] for client in json.loads(gateway.cli("clients", "list", "--json"))["clients"] if not client["id"].startswith("https://")], [])
 gateway.stop()
 finish()

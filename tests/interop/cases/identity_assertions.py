@@ -81,7 +81,7 @@ async def python_sdk():
     """What the Python SDK gets, and the names of the tools."""
     url, kept = f"{gateway.url}/mcp", Kept()
     auth = IdentityAssertionOAuthProvider(
-        url, kept, created["id"], created["client_secret"], gateway.url, exchange, token_endpoint_auth_method="client_secret_basic",
+        url, kept, created["id"], created["secret"], gateway.url, exchange, token_endpoint_auth_method="client_secret_basic",
     )
     async with httpx2.AsyncClient(auth=auth) as http, Client(streamable_http_client(url, http_client=http)) as client:
         return kept.tokens, [tool.name for tool in (await client.list_tools()).tools]
@@ -91,15 +91,15 @@ with check("the Python SDK gets a token for its person without a page, and no re
     tokens, tools = anyio.run(python_sdk)
     equal((bool(tools), tokens.refresh_token), (True, None))
 with check("the TypeScript SDK gets a token for its person without a page, and no refresh token"):
-    code, text = connect(created["client_secret"])
+    code, text = connect(created["secret"])
     equal((code, text if code else ""), (0, ""))
     said = json.loads(text)
     equal(bool(said["tools"]), True)
     equal("refresh_token" in said["tokens"], False)
 with check("the person is the account of the provider, and the app is in the list of grants"):
-    [account] = [key for key in json.loads(gateway.cli("keys", "list", "--json")) if key["kind"] == "login"]
+    [account] = [key for key in json.loads(gateway.cli("keys", "list", "--json"))["keys"] if key["kind"] == "login"]
     equal((account["name"], account["subject"]), ("ann@example.com", "ann"))
-    [grant] = json.loads(gateway.cli("grants", "list", "--json"))
+    [grant] = json.loads(gateway.cli("grants", "list", "--json"))["grants"]
     equal(grant["client_name"], "chat")
 with check("another secret gets nothing"):
     equal(connect("another")[0] != 0, True)

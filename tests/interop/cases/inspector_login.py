@@ -50,7 +50,7 @@ def log_in(era, *arguments):
 
 def grants():
     """The live grants of the Inspector."""
-    listed = json.loads(gateway.cli("grants", "list", "--json"))
+    listed = json.loads(gateway.cli("grants", "list", "--json"))["grants"]
     return [grant for grant in listed if "inspector" in grant["client_name"].lower()]
 
 

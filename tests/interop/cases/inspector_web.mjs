@@ -47,7 +47,7 @@ const approveAndCall = async (message) => {
   await page.getByText(`Echo: ${message}`).first().waitFor();
 };
 
-const grants = async () => JSON.parse(await cli('grants', 'list', '--json')).filter(({ redirect_uri: to }) => to?.startsWith(origin));
+const grants = async () => JSON.parse(await cli('grants', 'list', '--json')).grants.filter(({ redirect_uri: to }) => to?.startsWith(origin));
 
 await check('the Inspector in a browser leads to the login of the gateway', async () => {
   await until('the Inspector', () => fetch(origin).then(({ ok }) => ok, () => false));

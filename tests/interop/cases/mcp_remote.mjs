@@ -66,7 +66,7 @@ const loginAndUse = async () => {
 
 /** The bridge's grants: its client keeps one registration. */
 const grants = async () => {
-  const all = JSON.parse(await cli('grants', 'list', '--json'));
+  const all = JSON.parse(await cli('grants', 'list', '--json')).grants;
   return all.filter(({ client_name: name }) => /mcp[ -]?(cli|remote)/i.test(name));
 };
 

@@ -78,7 +78,7 @@ class World:
 
     def connected(self):
         """The accounts in the store, by user and server."""
-        rows = json.loads(self.gateway.cli("upstream", "list", "--json"))
+        rows = json.loads(self.gateway.cli("upstream", "list", "--json"))["accounts"]
         return sorted((row["user"], row["server"]) for row in rows)
 
     def stop(self):

@@ -119,7 +119,7 @@ def at_provider(command, **query):
 
 def opened(name):
     """The servers that the account of a person opens."""
-    [rights] = [key["rights"]["servers"] for key in json.loads(gateway.cli("keys", "list", "--json")) if key.get("subject") == name]
+    [rights] = [key["rights"]["servers"] for key in json.loads(gateway.cli("keys", "list", "--json"))["keys"] if key.get("subject") == name]
     return sorted(rights["only"])
 
 
@@ -167,14 +167,14 @@ with check("a person logs in at the provider, and the app gets its code after th
     contains(consent, "ann@example.com")
     wire = connected(end)
 with check("`keys list` shows the account and the provider"):
-    [account] = [key for key in json.loads(gateway.cli("keys", "list", "--json")) if key["kind"] == "login"]
+    [account] = [key for key in json.loads(gateway.cli("keys", "list", "--json"))["keys"] if key["kind"] == "login"]
     equal((account["name"], account["issuer"], account["subject"]), ("ann@example.com", issuer, "ann"))
 with check("a person whose address is not verified is told so by a page, and no account is made"):
     end, seen = walk(Browser(), authorize(client), "mallory")
     status, _, text = seen[-1]
     equal(status, 403)
     contains(text, "Your account has no access here")
-    equal(len(json.loads(gateway.cli("keys", "list", "--json"))), 1)
+    equal(len(json.loads(gateway.cli("keys", "list", "--json"))["keys"]), 1)
 with check("a logout at the provider ends the app's access and the browser's login at the gateway"):
     url = f"{issuer}/session/end"
     status, _, text = browser.send(url)

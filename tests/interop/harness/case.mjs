@@ -75,7 +75,7 @@ export async function cli(...args) {
  * knows and that is revoked later tells.
  */
 export async function revokeGrant(grant) {
-  const { id, key } = JSON.parse(await cli('keys', 'create', 'interop-witness', '--direct', '--json'));
+  const { id, secret: key } = JSON.parse(await cli('keys', 'create', 'interop-witness', '--direct', '--json'));
   record(key);
   const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
   const isRefused = async () => (await fetch(`${context.url}/mcp`, { method: 'POST', headers, body: '{}' })).status === 401;

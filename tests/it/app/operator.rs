@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// A server that lists the tool `about` too.
-fn server() -> ProgramServer {
+pub(super) fn server() -> ProgramServer {
     ProgramServer::start(everyday(Script::everyday().lists(&["about"])))
 }
 
@@ -35,7 +35,7 @@ fn with_demo(server: &ProgramServer) -> String {
 }
 
 /// The same with a server that prints a line at each start.
-fn with_printing(folder: &Path, server: &ProgramServer) -> String {
+pub(super) fn with_printing(folder: &Path, server: &ProgramServer) -> String {
     let program = folder.join("program.sh");
     write_program(&program, &format!("echo begins >&2\n{}", server.script()));
     let program = program.display();
@@ -74,7 +74,7 @@ async fn document(folder: &Path, words: &[&str]) -> Value {
     serde_json::from_str(&printed(folder, words).await).unwrap()
 }
 
-async fn start(folder: &Path, configuration: &str) -> Gateway {
+pub(super) async fn start(folder: &Path, configuration: &str) -> Gateway {
     fs::write(folder.join("lockkeeper.toml"), configuration).unwrap();
     let gateway = Gateway::start(folder).await;
     while gateway.get("/readyz", None).await.status() != StatusCode::OK {
@@ -105,6 +105,22 @@ async fn the_status_has_processes_and_memory_of_each_server_and_since_when_one_f
     assert!(shown.contains("gone: failing since 20") && shown.contains(", next try in"), "{shown}");
     assert!(shown.lines().find(|line| line.starts_with("git ")).unwrap().ends_with(" MiB"), "{shown}");
     assert!(printed(folder, &["status", "--verbose"]).await.contains("TRANSPORT"));
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_status_says_where_a_server_contradicts_read_only_tools_and_no_right_changes() {
+    let tool = |name: &str, reads: bool| json!({ "name": name, "inputSchema": { "type": "object" }, "annotations": { "readOnlyHint": reads } });
+    let script = Script::everyday().listed(tool("wipe\u{1b}[2J", false)).listed(tool("look", true));
+    let (folder, server) = (DataFolder::new(), ProgramServer::start(everyday(script)));
+    let folder = folder.path();
+    let listed = "read_only_tools = [\"wipe\\u001b[2J\", \"look\"]\n";
+    let gateway = start(folder, &format!("[servers.git]\nera = \"legacy\"\n{}{listed}", server.lines())).await;
+    let shown = printed(folder, &["status"]).await;
+    let sentence = "git: by the server's word these do not only read, and `read_only_tools` lists them: wipe?[2J. Keys";
+    assert!(shown.contains(sentence), "{shown}");
+    let reader = Person::new(&gateway.url, &made_key(folder, &["--direct", "--server", "git:read"]));
+    assert_eq!(reader.client("2025-11-25", json!({})).tools().await.len(), 2, "the operator decides");
     gateway.stop().await;
 }
 
@@ -141,7 +157,7 @@ async fn a_server_that_is_started_anew_fails_its_calls_with_the_reason_and_serve
         (&["restart", "demo"], 1, "the built-in server, which has no process"),
         (&["sessions", "end", "nope"], 1, "no session has an id that begins with `nope`"),
         (&["log", "banana"], 2, "a filter is a level"),
-        (&["log", "debug", "--for", "25h"], 1, "24 hours at most"),
+        (&["log", "debug", "--for", "25h"], 2, "1s to 24h"),
     ] {
         let (exit, text) = said(folder, words).await;
         assert!(exit == code && text.contains(expected), "{words:?} {exit} {text}");
@@ -203,13 +219,14 @@ async fn an_operator_ends_one_session_and_no_other() {
     let (mut ended, mut other) = (person.client("2025-11-25", json!({})), person.client("2025-11-25", json!({})));
     assert!(!ended.tools().await.is_empty() && !other.tools().await.is_empty());
     let sessions = document(folder, &["sessions", "list", "--json"]).await;
-    let ids: Vec<&str> = sessions.as_array().unwrap().iter().map(|session| session["id"].as_str().unwrap()).collect();
+    let ids: Vec<&str> =
+        sessions["sessions"].as_array().unwrap().iter().map(|session| session["id"].as_str().unwrap()).collect();
     let [first, second] = ids[..] else { panic!("{ids:?}") };
     let said = printed(folder, &["sessions", "end", first]).await;
     assert!(said.starts_with(&format!("ended the session {first} of ")), "{said}");
     let left = document(folder, &["sessions", "list", "--json"]).await;
-    assert_eq!(left.as_array().unwrap().len(), 1);
-    assert_eq!(left[0]["id"], second);
+    assert_eq!(left["sessions"].as_array().unwrap().len(), 1);
+    assert_eq!(left["sessions"][0]["id"], second);
     assert!(!other.tools().await.is_empty());
     gateway.stop().await;
     assert!(printed(folder, &["audit", "--event", "session_ended"]).await.contains(&format!("name={first}")));
@@ -235,7 +252,7 @@ async fn only_the_control_file_opens_what_an_operator_does() {
 }
 
 #[test]
-fn a_changed_log_is_as_configured_again_after_its_time() {
+fn the_log_is_changed_for_a_while_and_back() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("lockkeeper.toml"), "[servers.demo]\nbuiltin = \"demo\"\n").unwrap();
     let mut program = Program::start_with(folder.path(), &[], Stdio::piped());
@@ -243,9 +260,9 @@ fn a_changed_log_is_as_configured_again_after_its_time() {
     let data = folder.path().join("data");
     assert_eq!(run(&data, &["log", "debug", "--for", "1h"]), "the log has `debug` for 3600 s\n");
     assert!(log.any(|line| line.unwrap().contains("debug for 3600 s")), "it is in the audit trail");
-    // shows nothing of what follows until its time is over
-    assert_eq!(run(&data, &["log", "error", "--for", "1s"]), "the log has `error` for 1 s\n");
-    let next = log.find(|line| line.as_ref().unwrap().contains("INFO")).unwrap().unwrap();
-    assert!(next.contains("the log is as configured again"), "{next}");
+    // shows nothing of what follows
+    assert_eq!(run(&data, &["log", "error", "--for", "1h"]), "the log has `error` for 3600 s\n");
     assert_eq!(run(&data, &["log", "configured"]), "the log is as configured\n");
+    let next = log.find(|line| line.as_ref().unwrap().contains("INFO")).unwrap().unwrap();
+    assert!(next.contains("as configured"), "{next}");
 }

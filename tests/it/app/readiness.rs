@@ -61,5 +61,5 @@ fn key_in_database(folder: &Path) -> String {
     create.args(["keys", "create", "test", "--direct", "--json", "--data-dir"]).arg(folder);
     let output = create.arg("--config").arg(folder.join("lockkeeper.toml")).output().unwrap();
     let made: Value = serde_json::from_slice(&output.stdout).unwrap();
-    made["key"].as_str().unwrap().to_owned()
+    made["secret"].as_str().unwrap().to_owned()
 }

@@ -147,7 +147,7 @@ impl Revocation {
             Self::GrantOnTheCommandLine => {
                 let grants: Value = serde_json::from_str(&run(data, &["grants", "list", "--json"])).unwrap();
                 let own = |grant: &&Value| grant.to_string().contains(&app.client);
-                let grant = grants.as_array().unwrap().iter().find(own).unwrap();
+                let grant = grants["grants"].as_array().unwrap().iter().find(own).unwrap();
                 run(data, &["grants", "revoke", grant["id"].as_str().unwrap()]);
             }
             Self::GrantsOfItsClient => drop(run(data, &["grants", "revoke", "--client", &app.client])),
@@ -274,7 +274,7 @@ async fn oa_156_narrower_rights_end_a_call_and_streams_that_run() {
     let gateway = Gateway::start(data).await;
     let keys = |user: &str| -> String {
         let keys: Value = serde_json::from_str(&run(data, &["keys", "list", "--json"])).unwrap();
-        let own = keys.as_array().unwrap().iter().find(|key| key["user"] == user).unwrap();
+        let own = keys["keys"].as_array().unwrap().iter().find(|key| key["user"] == user).unwrap();
         own["id"].as_str().unwrap().to_owned()
     };
     let (ann, bob) = (made_key(data, &["--direct", "--user", "ann"]), made_key(data, &["--direct", "--user", "bob"]));

@@ -77,7 +77,7 @@ impl Streams {
 /// The id of the only key of this user.
 fn key_of(data: &Path, user: &str) -> String {
     let keys: serde_json::Value = serde_json::from_str(&run(data, &["keys", "list", "--json"])).unwrap();
-    let key = keys.as_array().unwrap().iter().find(|key| key["user"] == user).unwrap();
+    let key = keys["keys"].as_array().unwrap().iter().find(|key| key["user"] == user).unwrap();
     key["id"].as_str().unwrap().to_owned()
 }
 

@@ -37,6 +37,14 @@ fn oa_134_the_audit_trail_is_printed_filtered_and_followed() {
     assert_eq!(run(&["audit", "--limit", "1", "--json"]).lines().count(), 1);
     assert_eq!(run(&["audit", "--event", "denial"]), "");
 
+    // a key that is a user has its name, and is found by it
+    let own = run(&["keys", "create", "desk"]);
+    let id = own.split('_').nth(1).unwrap();
+    let of_desk = run(&["audit", "--user", "desk"]);
+    assert!(of_desk.lines().count() == 1 && of_desk.contains(&format!("user=\"key:{id} (desk)\"")), "{of_desk}");
+    let of_desk: Value = serde_json::from_str(&run(&["audit", "--user", "desk", "--json"])).unwrap();
+    assert_eq!((&of_desk["user"], &of_desk["key_name"]), (&format!("key:{id}").into(), &"desk".into()));
+
     let mut following = command(folder.path(), &["audit", "--follow", "--event", "key_revoked"], &variables);
     let mut following = following.stdout(Stdio::piped()).spawn().unwrap();
     let id = event["key"].as_str().unwrap();
@@ -44,7 +52,8 @@ fn oa_134_the_audit_trail_is_printed_filtered_and_followed() {
     let mut line = String::new();
     BufReader::new(following.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert!(
-        line.contains("  key_revoked  by=\"operator ") && line.ends_with(&format!("  key={id}  user=ann\n")),
+        line.contains("  key_revoked  by=\"operator ")
+            && line.ends_with(&format!("  key=\"{id} (laptop)\"  user=ann\n")),
         "{line}"
     );
     following.kill().unwrap();

@@ -3,8 +3,9 @@
 use std::fs;
 
 use lockkeeper::mcp::Revision;
+use serde_json::{Value, json};
 
-use super::{lockkeeper, shown};
+use super::{endings::on_terminal, lockkeeper, shown};
 use crate::kit::{
     programs::ProgramServer,
     scripted::{Script, ScriptedServer},
@@ -76,4 +77,45 @@ fn a_machine_without_certificates_of_authorities_serves_what_needs_none() {
     fs::write(folder.path().join("lockkeeper.toml"), "[servers.demo]\nbuiltin = \"demo\"\n").unwrap();
     let checked = lockkeeper(folder.path(), &["check"], &[("SSL_CERT_FILE", "none.pem")]);
     assert_eq!(checked.status.code(), Some(0), "{}", shown(folder.path(), &checked));
+}
+
+#[test]
+fn what_a_server_says_of_its_tools_is_shown_and_more_of_it_with_verbose() {
+    let folder = tempfile::tempdir().unwrap();
+    let tool = |name: &str, annotations: Value| json!({ "name": name, "inputSchema": { "type": "object" }, "annotations": annotations });
+    let script = Script::named("s")
+        .listed(tool("look", json!({ "readOnlyHint": true })))
+        .listed(tool("wipe", json!({ "readOnlyHint": false })))
+        .listed(tool("drop", json!({ "destructiveHint": true })))
+        .listed(tool("quiet", json!({})))
+        .listed(tool("more", json!({ "readOnlyHint": true })));
+    let server = ProgramServer::in_background(ScriptedServer::scripted(Revision::NEWEST_LEGACY, script));
+    let check = |tools: &str, words: &[&str]| {
+        let config = format!("[servers.one]\n{}read_only_tools = {tools}\n", server.lines());
+        fs::write(folder.path().join("lockkeeper.toml"), config).unwrap();
+        let words = [&["check"], words].concat();
+        let output = lockkeeper(folder.path(), &words, &[("PATH", "/usr/local/bin:/usr/bin:/bin")]);
+        shown(folder.path(), &output)
+    };
+    let contrary =
+        "these do not only read, and `read_only_tools` lists them: wipe, drop, quiet. Keys with `:read` may call them";
+    let further = "these only read, and `read_only_tools` does not list them: more";
+    let listed = r#"["look", "wipe", "drop", "quiet"]"#;
+    let brief = check(listed, &[]);
+    assert!(brief.starts_with("0\n") && brief.contains(contrary), "{brief}");
+    assert!(!brief.contains(further) && !brief.contains("for its authors") && !brief.contains("KIND"), "{brief}");
+    let long = check(listed, &["-v"]);
+    assert!(long.contains(contrary) && long.contains(further) && long.contains("for its authors"), "{long}");
+    assert!(long.contains("\none     tool  quiet\n"), "{long}");
+    let silent = check(r#"["look", "more"]"#, &["-v"]);
+    assert!(!silent.contains("by the server's word"), "{silent}");
+}
+
+#[test]
+fn a_person_on_a_terminal_sees_which_server_has_started() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("lockkeeper.toml"), "[servers.demo]\nbuiltin = \"demo\"\n").unwrap();
+    let (code, said) = on_terminal(folder.path(), "", &["check"]);
+    assert!(code == 0 && said.contains("1 of 1: demo ready"), "{said}");
+    assert!(!shown(folder.path(), &lockkeeper(folder.path(), &["check"], &[])).contains("1 of 1"));
 }

@@ -20,8 +20,8 @@ fn each_client_gets_a_file_that_this_gateway_would_read_as_that_of_the_client() 
     let home = tempfile::tempdir().unwrap();
     let all: serde_json::Value = serde_json::from_slice(&run(home.path(), &["--json"]).stdout).unwrap();
     let mut servers = Vec::new();
-    for client in all.as_array().unwrap() {
-        let name = client["client"].as_str().unwrap();
+    for client in all["clients"].as_array().unwrap() {
+        let name = client["id"].as_str().unwrap();
         let text = run(home.path(), &[name, "--url", "https://mcp.example.com"]).stdout;
         let file = Path::new(client["file"].as_str().unwrap()).file_name().unwrap().to_owned();
         fs::write(home.path().join(&file), text).unwrap();
@@ -29,7 +29,7 @@ fn each_client_gets_a_file_that_this_gateway_would_read_as_that_of_the_client() 
         let listed = String::from_utf8(listed.stdout).unwrap().replace(env!("CARGO_BIN_EXE_lockkeeper"), "PROGRAM");
         let listed: serde_json::Value = serde_json::from_str(&listed).unwrap_or_else(|_| panic!("{name}"));
         let [server] = &listed["servers"].as_array().unwrap()[..] else { panic!("{name}: {listed}") };
-        servers.push(format!("{name}: {} {}", server["id"], server["server"]));
+        servers.push(format!("{name}: {} {}", server["id"], server["place"]));
     }
     assert_snapshot!(servers.join("\n"), @r#"
     claude-code: "lockkeeper" "https://mcp.example.com/mcp"
@@ -167,7 +167,7 @@ fn an_entry_is_taken_out_again_and_the_rest_of_the_file_stays() {
         assert!(String::from_utf8(again.stdout).unwrap().contains("has no entry `lockkeeper`"), "{client}");
         let json = run(home.path(), &[client, "--remove", "--file", file, "--json"]).stdout;
         let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
-        assert_eq!((&json["client"], &json["changed"]), (&client.into(), &false.into()));
+        assert_eq!((&json["id"], &json["state"]), (&client.into(), &"unchanged".into()));
     }
     let none = run(home.path(), &["cursor", "--remove"]);
     assert_eq!(none.status.code(), Some(0));

@@ -40,7 +40,7 @@ fn the_same_is_printed_for_programs() {
         "severity": "blocks", "at": url, "problem": "it cannot be reached (Connection refused (os error 111))",
         "advice": "check the address, the certificate and that it answers within 10 s",
     });
-    let client = json!({ "client": "gemini", "name": "Gemini CLI", "verdict": "fails", "findings": [finding] });
+    let client = json!({ "id": "gemini", "name": "Gemini CLI", "verdict": "fails", "findings": [finding] });
     assert_eq!(printed, json!({ "url": url, "clients": [client] }));
 }
 

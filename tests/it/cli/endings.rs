@@ -29,7 +29,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 "#;
 
 /// The exit code of a command on a terminal, and what that showed.
-fn on_terminal(folder: &Path, answer: &str, words: &[&str]) -> (i32, String) {
+pub(super) fn on_terminal(folder: &Path, answer: &str, words: &[&str]) -> (i32, String) {
     fs::write(folder.join("terminal.py"), TERMINAL).unwrap();
     let mut command = Command::new("python3");
     command.args(["terminal.py", answer, env!("CARGO_BIN_EXE_lockkeeper")]).args(words).current_dir(folder);
@@ -71,18 +71,18 @@ fn what_ends_or_changes_is_told_with_its_state() {
     let key = json(folder, &["keys", "create", "laptop"]);
     json(folder, &["keys", "create", "phone", "--user", "ann"]);
     let users = json(folder, &["users", "list"]);
-    let of_key = users.as_array().unwrap().iter().find(|user| user["key_name"] == "laptop").unwrap();
+    let of_key = users["users"].as_array().unwrap().iter().find(|user| user["key_name"] == "laptop").unwrap();
     let listed = lockkeeper(folder, &["users", "list", "--data-dir", "data"], &[]);
     assert!(String::from_utf8(listed.stdout).unwrap().contains(" (laptop)"));
     // by the name of the key, and by that of the user
     let disabled = json(folder, &["users", "disable", "laptop"]);
-    assert_eq!((&disabled["user"], &disabled["state"]), (&of_key["user"], &"disabled".into()));
+    assert_eq!((&disabled["id"], &disabled["state"]), (&of_key["id"], &"disabled".into()));
     assert_eq!(json(folder, &["users", "enable", "ann"])["state"], "enabled");
     assert_eq!(json(folder, &["users", "delete", "ann"])["state"], "deleted");
     let revoked = json(folder, &["keys", "revoke", "laptop"]);
     assert_eq!((&revoked["id"], &revoked["name"]), (&key["id"], &"laptop".into()));
     let grants = json(folder, &["grants", "revoke", "--client", "nobody"]);
-    assert_eq!((&grants["state"], &grants["grants"]), (&"revoked".into(), &0.into()));
+    assert_eq!((&grants["state"], &grants["count"]), (&"revoked".into(), &0.into()));
     let signing = json(folder, &["signing-keys", "rotate", "--now"]);
     assert_eq!(json(folder, &["signing-keys", "retire", signing["id"].as_str().unwrap()])["state"], "retired");
     let token = json(folder, &["clients", "initial-access-tokens", "create", "build"]);

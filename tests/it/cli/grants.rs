@@ -24,7 +24,7 @@ async fn oa_134_all_grants_to_a_client_are_revoked_together() {
     };
     let clients = || {
         let listed: Value = serde_json::from_slice(&run(&["grants", "list", "--json"]).stdout).unwrap();
-        listed.as_array().unwrap().iter().map(|grant| grant["client"].clone()).collect::<Vec<_>>()
+        listed["grants"].as_array().unwrap().iter().map(|grant| grant["client"].clone()).collect::<Vec<_>>()
     };
     // the same client each time, as its registration is the same
     let (client, _) = authority.tokens("/mcp").await;

@@ -64,7 +64,7 @@ fn oa_155_a_link_is_printed_alone_and_listed_without_its_secret() {
     let folder = Folder::new(CONFIG);
     let link = folder.out(&["invite", "ann", "--server", "docs", "--group", "work:read", "--key-expires", "90d"]);
     assert!(link.starts_with("https://mcp.example.com/invite?i=lkv_") && link.lines().count() == 1, "{link}");
-    let listed = folder.json(&["invitations", "list"]);
+    let listed = folder.json(&["invitations", "list"])["invitations"].take();
     let one = &listed[0];
     assert_eq!((&one["user"], &one["state"], &one["further"]), (&"ann".into(), &"open".into(), &false.into()));
     assert_eq!(one["rights"]["servers"]["only"], serde_json::json!({ "docs": "full", "work": "read-only" }));
@@ -72,8 +72,8 @@ fn oa_155_a_link_is_printed_alone_and_listed_without_its_secret() {
     assert!(!listed.to_string().contains("lkv_"));
     assert!(folder.out(&["invitations", "list"]).contains("ann"));
     folder.out(&["invitations", "revoke", one["id"].as_str().unwrap()]);
-    assert_eq!(folder.json(&["invitations", "list"]), Value::Array(Vec::new()));
-    assert_eq!(folder.json(&["invitations", "list", "--all"])[0]["state"], "revoked");
+    assert_eq!(folder.json(&["invitations", "list"]), serde_json::json!({ "invitations": [] }));
+    assert_eq!(folder.json(&["invitations", "list", "--all"])["invitations"][0]["state"], "revoked");
     assert!(folder.refused(&["invitations", "revoke", "nothing"]).contains("there is no invitation nothing"));
     // the trail says who
     let trail = folder.out(&["audit", "--json"]);
@@ -109,7 +109,7 @@ fn oa_155_the_owner_gets_administration_only_while_nobody_has_it() {
     assert!(made["link"].as_str().unwrap().starts_with("http://127.0.0.1:8080/invite?i=lkv_"));
     assert_eq!(made["rights"]["admin"], true);
     folder.json(&["invite", "owner"]);
-    let listed = folder.json(&["invitations", "list"]);
+    let listed = folder.json(&["invitations", "list"])["invitations"].take();
     assert_eq!(listed.as_array().unwrap().len(), 1, "another ends the one before");
     folder.key(&["admin", "--admin"]);
     let later = folder.json(&["invite", "owner"]);
@@ -117,11 +117,22 @@ fn oa_155_the_owner_gets_administration_only_while_nobody_has_it() {
 }
 
 #[test]
+fn an_invitation_of_a_key_that_is_a_user_has_the_name_of_the_key() {
+    let folder = Folder::new(CONFIG);
+    let id = folder.key(&["laptop"]);
+    folder.json(&["invite", "bob", "--by", "laptop", "--server", "docs"]);
+    assert!(folder.out(&["invitations", "list"]).contains(&format!("key:{id} (laptop)")));
+    let listed = folder.json(&["invitations", "list"])["invitations"].take();
+    assert_eq!((&listed[0]["inviter"], &listed[0]["key_name"]), (&format!("key:{id}").into(), &"laptop".into()));
+    assert!(folder.refused(&["invite", "carl", "--by", "nobody", "--server", "docs"]).contains("nobody cannot give"));
+}
+
+#[test]
 fn oa_156_an_option_replaces_its_right_and_the_others_stay() {
     let folder = Folder::new(CONFIG);
     let id = folder.key(&["laptop", "--server", "docs", "--group", "work", "--admin", "--direct"]);
     let rights = |arguments: &[&str]| {
-        let changed = folder.json(&[&["keys", "set", &id], arguments].concat());
+        let changed = folder.json(&[&["keys", "set", &id], arguments].concat())["keys"].take();
         assert_eq!((changed.as_array().unwrap().len(), &changed[0]["direct"]), (1, &true.into()), "{changed}");
         changed[0]["rights"].clone()
     };
@@ -132,9 +143,9 @@ fn oa_156_an_option_replaces_its_right_and_the_others_stay() {
     assert_eq!(rights(&["--no-admin"]), only(json(r#"{"git":"read-only","work":"read-only"}"#), false));
     assert_eq!(rights(&["--all-servers"]), json(r#"{"servers":"all","admin":false}"#));
     assert_eq!(rights(&["--server", "docs", "--admin"]), only(json(r#"{"docs":"full"}"#), true));
-    let listed = folder.json(&["keys", "set", &id, "--expires", "90d"]);
+    let listed = folder.json(&["keys", "set", &id, "--expires", "90d"])["keys"].take();
     assert!(listed[0]["expires"].is_string() && listed[0]["changed_by"].as_str().unwrap().starts_with("the operator "));
-    assert!(folder.json(&["keys", "set", &id, "--expires", "never"])[0]["expires"].is_null());
+    assert!(folder.json(&["keys", "set", &id, "--expires", "never"])["keys"][0]["expires"].is_null());
     assert!(folder.refused(&["keys", "set", &id]).contains("required"));
     assert!(folder.refused(&["keys", "set", "nobody", "--admin"]).contains("there is no live key nobody"));
     let trail = folder.out(&["audit", "--json"]);
@@ -152,7 +163,7 @@ fn a_deleted_user_is_listed_with_what_ended() {
     folder.key(&["desktop", "--user", "carl"]);
     let ended = folder.json(&["users", "delete", "carl"]);
     assert_eq!(
-        (&ended["user"], &ended["apps"], &ended["invitations"]),
+        (&ended["id"], &ended["apps"], &ended["invitations"]),
         (&"carl".into(), &Value::Array(Vec::new()), &0.into())
     );
 }

@@ -84,8 +84,8 @@ impl Machine {
     /// The names of the keys in a data folder.
     fn keys(&self, data: &Path) -> Vec<String> {
         let output = self.run(self.0.path(), &["keys", "list", "--json", "--data-dir", data.to_str().unwrap()]);
-        let keys: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
-        keys.iter().map(|key| key["name"].as_str().unwrap().to_owned()).collect()
+        let keys: Value = serde_json::from_slice(&output.stdout).unwrap();
+        keys["keys"].as_array().unwrap().iter().map(|key| key["name"].as_str().unwrap().to_owned()).collect()
     }
 }
 

@@ -13,7 +13,10 @@ fn oa_134_signing_keys_are_listed_rotated_and_retired() {
         assert_eq!(output.status.code(), Some(0), "{arguments:?} {}", shown(folder.path(), &output));
         output
     };
-    let list = || serde_json::from_slice::<Value>(&run(&["signing-keys", "list", "--json"]).stdout).unwrap();
+    let list = || {
+        serde_json::from_slice::<Value>(&run(&["signing-keys", "list", "--json"]).stdout).unwrap()["signing_keys"]
+            .take()
+    };
     run(&["keys", "create", "laptop"]);
     let first = list();
     assert_eq!((first.as_array().unwrap().len(), &first[0]["use"]), (1, &"active".into()));

@@ -69,9 +69,9 @@ fn a_rotated_key_keeps_its_name_rights_and_user() {
     let old = data.create(&["laptop", "--server", "git:read", "--direct"]);
     let made = data.json(&["keys", "rotate", &old, "--overlap", "24h"]);
     let new = made["id"].as_str().unwrap();
-    assert!(made["key"].as_str().unwrap().starts_with(&format!("lkk_{new}_")));
+    assert!(made["secret"].as_str().unwrap().starts_with(&format!("lkk_{new}_")));
     assert_eq!(made["user"], format!("key:{old}"));
-    let listed = data.json(&["keys", "list"]);
+    let listed = data.json(&["keys", "list"])["keys"].take();
     let (before, after) = (&listed[0], &listed[1]);
     for same in ["name", "user", "rights", "direct"] {
         assert_eq!(before[same], after[same], "{same}");
@@ -106,7 +106,7 @@ fn the_user_option_takes_a_user_or_a_key_without_a_user_name() {
     // a key with the name of a user does not stand for that user, nor the user for the key
     data.create(&["ann"]);
     for user in ["ann", "laptop", &own, &format!("key:{own}"), "nobody"] {
-        assert_eq!(data.json(&["grants", "list", "--user", user]), Value::Array(Vec::new()), "{user}");
+        assert_eq!(data.json(&["grants", "list", "--user", user]), serde_json::json!({ "grants": [] }), "{user}");
     }
     let told = |arguments: &[&str]| shown(data.path(), &data.run(arguments)).replace(&joined, "JOINED");
     assert_snapshot!(told(&["grants", "revoke", "--user", &joined]), @r#"
@@ -115,8 +115,18 @@ fn the_user_option_takes_a_user_or_a_key_without_a_user_name() {
     --- err
     data: FOLDER
     error: the key JOINED belongs to the user ann
-    help: use `--user ann` for all keys of ann, or `lockkeeper grants revoke ID` for one grant
+    help: for the user with all keys: `lockkeeper grants revoke --user ann`
     "#);
+    for command in [
+        ["users", "disable"].as_slice(),
+        &["users", "delete"],
+        &["grants", "list", "--user"],
+        &["upstream", "disconnect"],
+    ] {
+        let server: &[&str] = if command[0] == "upstream" { &["git"] } else { &[] };
+        let said = told(&[command, &[&joined], server].concat());
+        assert!(said.contains(&format!("`lockkeeper {} ann`", command.join(" "))), "{said}");
+    }
     data.create(&["laptop"]);
     assert_snapshot!(told(&["grants", "revoke", "--user", "laptop"]), @r#"
     2

@@ -147,7 +147,7 @@ pub(crate) fn make_key(data: &Path, options: &[&str], variables: &[(&'static str
     create.args(["keys", "create", "test"]).args(options).args(["--json", "--data-dir"]).arg(data);
     let output = create.envs(variables.iter().map(|(name, value)| (name, value))).output().unwrap();
     let made: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
-    made["secret"].as_str().or_else(|| made["key"].as_str()).unwrap().to_owned()
+    made["secret"].as_str().unwrap().to_owned()
 }
 
 /// Runs an operator command; returns its output.
