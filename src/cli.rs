@@ -109,9 +109,9 @@ pub enum Command {
     Stdio(stdio::StdioArgs),
     /// Connects one local client to a remote MCP server, with the login in the browser
     Connect(Box<connect::ConnectArgs>),
-    /// Adds a server to the configuration file, after it has been tried
+    /// Tries a server and adds it to the configuration file
     Add(Box<add::AddArgs>),
-    /// Takes the servers of another program's file over into the configuration file
+    /// Copies the servers from another program's file into the configuration file
     Import(import::ImportArgs),
     /// Removes a server from the configuration file
     Remove(remove::RemoveArgs),
@@ -127,9 +127,9 @@ pub enum Command {
     Doctor(doctor::DoctorArgs),
     /// Shows the servers and clients of the running gateway
     Status(status::StatusArgs),
-    /// Starts a server of the running gateway anew
+    /// Restarts a server of the running gateway
     Restart(restart::RestartArgs),
-    /// Prints what the programs of a server printed, as far as the running gateway keeps it
+    /// Prints the last lines that a server printed
     Logs(logs::LogsArgs),
     /// Changes the log of the running gateway for a while
     Log(log::LogArgs),

@@ -153,7 +153,7 @@ pub(super) fn listener(config: &Config, live: &LiveSettings) -> listener::Listen
         Some(wanted) => wanted,
         None => possible.min(descriptors::MAX_CONNECTIONS),
     };
-    tracing::info!(connections, "the bound of connections");
+    tracing::info!(connections, "the most client connections at once");
     listener::ListenerSettings {
         connections,
         limits: live.limits.clone(),

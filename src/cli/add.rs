@@ -52,7 +52,7 @@ const SHOWN: usize = 12;
 pub struct AddArgs {
     /// The name of the server on this gateway
     name: String,
-    /// The URL of the server, the registry's `server.json` of it, or the program that it is, with its arguments
+    /// The URL of the server, its `server.json` from the registry, or its command with arguments
     #[arg(value_name = "URL|FILE|COMMAND", conflicts_with = "command")]
     target: Option<String>,
     /// A variable for the program; may be repeated

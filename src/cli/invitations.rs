@@ -112,7 +112,7 @@ impl RevokeInvitationArgs {
         store.close().await;
         if revoked? {
             let sentence = format!(
-                "invitation {} is revoked: a link does not work any more, and whom a rule let in is logged out within a second",
+                "invitation {} is revoked: its link no longer works, and a person whom its rule let in is logged out within a second",
                 self.id
             );
             ending::tell(self.ending.form, (json!({ "id": self.id }), Became::Revoked), &sentence, process);

@@ -27,7 +27,7 @@ const EXAMPLES: &str = "\
 Examples:
   lockkeeper invite ann                       all servers, by a link for 3 days
   lockkeeper invite bob --server docs --server git:read --key-expires 90d
-  lockkeeper invite ann --again               another key for ann, who keeps her rights
+  lockkeeper invite ann --again               another key, with the rights of her keys
   lockkeeper invite owner                     the owner of a new gateway
   lockkeeper invite --email ann@example.com --login corp --group work
                                               at the provider [login.corp]
@@ -166,7 +166,7 @@ impl InviteArgs {
         let by = self.by.as_deref().unwrap_or("the operator");
         match refusal {
             InvitationAddition::UserExists => CommandFailure::failed(format!("the user `{user}` exists"))
-                .advise("`--again` makes a further key for it; give the link to nobody else"),
+                .advise("`--again` makes another key for it; give the link to nobody else"),
             InvitationAddition::NoSuchUser => {
                 CommandFailure::failed(format!("there is no user `{user}`, or it is disabled"))
                     .advise("`lockkeeper users list` shows them; a new user is invited without `--again`")
@@ -220,7 +220,7 @@ fn remark(invitation: &Invitation) -> String {
     let revoke = format!("Take it back: lockkeeper invitations revoke {}", invitation.id);
     match &invitation.offer {
         InvitationOffer::Link(link) => format!(
-            "invitation {} for {}: {}\nThe link works once, until {}. Give it to {} alone. {revoke}",
+            "invitation {} for {}: {}\nThe link works once, until {}. Give it only to {}. {revoke}",
             invitation.id,
             link.user,
             invitations::rights(invitation),

@@ -31,7 +31,7 @@ Examples:
   lockkeeper keys create team --group work    a group, at /mcp/work alone
   lockkeeper keys create desktop --user ann   another key of the user ann
   lockkeeper keys create office --network 192.0.2.0/24
-                                              from the office alone
+                                              only from the office
   KEY=$(lockkeeper keys create ci --direct)   standard output has only the key";
 
 /// Subcommands of `keys`.

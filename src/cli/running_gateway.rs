@@ -98,7 +98,7 @@ fn chosen(mut gateways: Vec<RunRecord>, process: &mut ProcessContext) -> Result<
         let read = file_of(&gateway);
         process
             .output
-            .remark(&format!("of the gateway that runs: it reads {read}, and not the {ADJACENT} of this folder"));
+            .remark(&format!("using the running gateway, which reads {read}, and not the {ADJACENT} of this folder"));
     }
     Ok(Some(gateway))
 }

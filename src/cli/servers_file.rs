@@ -177,7 +177,7 @@ impl ServersFile {
             ReadOnlyRule::InForce => table["read_only_tools"] = value(list),
             ReadOnlyRule::Suggested => {
                 let comment = format!(
-                    "\n# the server says that these only read; without the # keys with `:read` may call them\n# read_only_tools = {list}"
+                    "\n# the server says that these only read; remove the # to let `:read` keys call them\n# read_only_tools = {list}"
                 );
                 let key = table.iter().last().map(|(key, _)| key.to_owned());
                 if let Some(end) = key.and_then(|key| table.get_mut(&key)).and_then(Item::as_value_mut) {

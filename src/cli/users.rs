@@ -90,9 +90,9 @@ impl SwitchUserArgs {
         let id = switched?;
         let (became, outcome) = match switch {
             Switch::Off => {
-                (Became::Disabled, "is disabled: nothing of it is let in, and what runs ends within a second")
+                (Became::Disabled, "is disabled: it can no longer log in or call, and what runs ends within a second")
             }
-            Switch::On => (Became::Enabled, "is enabled, with the keys and grants of before"),
+            Switch::On => (Became::Enabled, "is enabled, with its previous keys and grants"),
         };
         ending::tell(self.form, (json!({ "id": id }), became), &format!("The user `{id}` {outcome}."), process);
         Ok(())

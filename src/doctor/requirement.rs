@@ -103,7 +103,7 @@ fn announced(found: &DiscoveredDocuments) -> Vec<Finding> {
         return Vec::new();
     }
     let problem = "it announces `iss` in responses; older versions of the client lose it and then refuse the login";
-    let advice = "update the client, or leave `authorization_response_iss_parameter_supported` out";
+    let advice = "update the client, or leave `authorization_response_iss_parameter_supported` out (`advertise_iss = false` in `[auth]` of Lockkeeper)";
     vec![Finding::may_fail(found.server.url.as_str(), problem, advice)]
 }
 

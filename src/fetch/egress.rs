@@ -21,7 +21,7 @@ const PROXY_AUTHENTICATION_REQUIRED: u16 = 407;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EgressFault {
     /// No name server answers.
-    #[error("no name server gives it the address of any host")]
+    #[error("no name server resolves any host for it")]
     NoNameServer,
     /// The addresses of all names are special, as with a fake-IP resolver.
     #[error("its name server gives every host a special address, as fake-IP resolvers do")]

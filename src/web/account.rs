@@ -319,7 +319,7 @@ fn back(state: &WebState, done: &str) -> Response {
 impl AccountNotice {
     const fn sentence(self) -> &'static str {
         match self {
-            Self::Revoked => "The app is disconnected. Its tokens stopped working within a second.",
+            Self::Revoked => "The app is disconnected. Its tokens stop working within a second.",
             Self::NothingToRevoke => "There is nothing to disconnect.",
             Self::AccountDisconnected => "Your account is disconnected. Its tokens are deleted here and revoked there.",
             Self::SecretSaved => "The secret is saved. The servers that need it use it from the next call on.",

@@ -234,7 +234,7 @@ async fn refused(
     let (status, text, wait) = match refusal {
         DeviceRefusal::Unknown => (
             StatusCode::FORBIDDEN,
-            "No device waits with this code. Check it; a code is valid for 10 minutes and once. If it has expired, start \
+            "No device is waiting with this code. Check it; a code can be used once, within 10 minutes. If it has expired, start \
              again on the device.",
             None,
         ),

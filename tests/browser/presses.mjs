@@ -649,7 +649,7 @@ async function devicesVisitedAgain() {
   }
   await page.goto(begun.verification_uri_complete);
   await page.getByRole('button', { name: 'Continue' }).click();
-  await page.getByText('No device waits with this code.').waitFor();
+  await page.getByText('No device is waiting with this code.').waitFor();
   await context.close();
   say('back, reload and a second visit at the pages of a device');
 }

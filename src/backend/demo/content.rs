@@ -46,7 +46,7 @@ fn plain_tools() -> Value {
     json!([
         {
             "name": "echo", "title": "Echo",
-            "description": "Gives back the message that it is given, unchanged. Use it to see that calls get through.",
+            "description": "Returns the message unchanged. Use it to check that calls get through.",
             "inputSchema": {
                 "type": "object", "required": ["message"],
                 "properties": { "message": { "type": "string", "description": "What to give back" } },
@@ -71,7 +71,7 @@ fn plain_tools() -> Value {
         },
         {
             "name": "time_now", "title": "What time is it?",
-            "description": "Tells the gateway's time in UTC, in the form 2026-01-31T12:00:00Z.",
+            "description": "Returns the gateway's time in UTC, such as 2026-01-31T12:00:00Z.",
             "inputSchema": { "type": "object", "properties": {} },
             "annotations": read_only("What time is it?"),
         },

@@ -17,7 +17,7 @@ pub(super) fn tools() -> Value {
     json!([
         {
             "name": "survey", "title": "Ask a few questions",
-            "description": "Asks the person at the client a few questions in a form (elicitation), and tells the answers.",
+            "description": "Asks the person at the client a few questions in a form (elicitation), and returns the answers.",
             "inputSchema": { "type": "object", "properties": {} },
             "annotations": read_only("Ask a few questions"),
         },
@@ -44,7 +44,7 @@ pub(super) fn tools() -> Value {
         },
         {
             "name": "count_up", "title": "Count up",
-            "description": "Moves the counter at demo://counter. Who is subscribed to it is told.",
+            "description": "Increments the counter at demo://counter and notifies its subscribers.",
             "inputSchema": { "type": "object", "properties": {} },
             "annotations": { "title": "Count up", "readOnlyHint": false, "destructiveHint": false, "openWorldHint": false },
         },

@@ -80,7 +80,7 @@ impl SetKeyArgs {
         process.output.remark(if changed.is_empty() {
             "Nothing changed: the key has these rights already."
         } else {
-            "Changed. What had more ends within a second; apps for every server of the key use further ones at once."
+            "Rights changed. Anything beyond them ends within a second; connected apps can use added servers at once."
         });
         Ok(())
     }

@@ -36,7 +36,7 @@ pub(super) async fn follow(
             }
             Err(problems) => {
                 reloader.refuse(&problems.to_string());
-                tracing::error!("the configuration has errors, so the gateway runs on as before: {problems}");
+                tracing::error!("the configuration has errors, so the gateway still uses the one before: {problems}");
             }
         }
     }

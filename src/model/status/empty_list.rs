@@ -72,9 +72,7 @@ impl fmt::Display for EmptyList {
                 f.write_str("its list is empty, or the rules in `tools` of its section leave nothing of it")
             }
             Self::Nothing => f.write_str("its list is empty"),
-            Self::AwaitsLogin => {
-                f.write_str("each user connects it on a page of the gateway, and has its own list then")
-            }
+            Self::AwaitsLogin => f.write_str("each user connects it on a page of the gateway; their tools appear then"),
         }
     }
 }

@@ -49,7 +49,7 @@ fn every_page() -> Vec<(&'static str, String)> {
         ("consent-app", consent("Cursor", &RedirectTarget::App("cursor".to_owned()))),
         ("consent-device", consent_device("An editor")),
         ("device", device("", None)),
-        ("device-wrong", device(HOSTILE, Some("No device waits with this code."))),
+        ("device-wrong", device(HOSTILE, Some("No device is waiting with this code."))),
         ("device-decided", decided()),
         ("handover", handover()),
         ("denied", denied()),

@@ -85,7 +85,7 @@ fn oa_155_a_link_is_printed_alone_and_listed_without_its_secret() {
 fn oa_155_the_command_line_refuses_what_cannot_be_and_says_what_to_do() {
     let folder = Folder::new(CONFIG);
     folder.key(&["laptop", "--user", "ann", "--server", "docs"]);
-    assert!(folder.refused(&["invite", "ann"]).contains("`--again` makes a further key"));
+    assert!(folder.refused(&["invite", "ann"]).contains("`--again` makes another key"));
     // a further key has the rights of the others
     let again = folder.json(&["invite", "ann", "--again"]);
     assert_eq!(again["rights"]["servers"]["only"], serde_json::json!({ "docs": "full" }));

@@ -226,7 +226,7 @@ async fn oa_076_pages_for_a_wrong_device_code_and_a_request_in_error_show_the_co
         log.lines("");
         let page = browser.post("/device", &fields).await;
         let (line, code) = refused(&log, &page);
-        assert!(line.contains("No device waits with this code"), "{line}");
+        assert!(line.contains("No device is waiting with this code"), "{line}");
         seen.push((page.without_token(), code));
     }
     assert!(seen[0].0 == seen[1].0 && seen[0].1 != seen[1].1, "{seen:?}");

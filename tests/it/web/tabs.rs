@@ -85,7 +85,7 @@ async fn oa_151_the_login_in_front_of_a_device_works_in_the_second_tab() {
     let entry = browser.get("/device").await;
     browser.post("/login", &login).await;
     let seen = browser.post("/device", &[("token", &entry.field("token")), ("user_code", "BCDF-GHJK")]).await;
-    assert!(seen.body.contains("No device waits with this code"), "{}", seen.body);
+    assert!(seen.body.contains("No device is waiting with this code"), "{}", seen.body);
 }
 
 #[tokio::test]
