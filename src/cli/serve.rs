@@ -201,13 +201,7 @@ async fn run_app(
     let build = async {
         // of a second start in the same place, this says more than a port that is taken
         app::check_unused(&config.data_dir)?;
-        let sockets = match sockets {
-            None => Sockets::bind(&config).await?,
-            Some(InheritedSockets { main, plain, .. }) => {
-                Sockets { main: TcpListener::from_std(main)?, plain: plain.map(TcpListener::from_std).transpose()? }
-            }
-        };
-        App::build_on(sockets, config, telemetry).await
+        App::build_on(listening(sockets, &config).await?, config, telemetry).await
     };
     let app = tokio::select! {
         app = build => app.map_err(cannot)?,
@@ -256,6 +250,16 @@ fn privileged_port(error: &anyhow::Error) -> Option<String> {
          use a port that anybody may have, `--listen '[::]:8443'`, and forward port {} to it",
         address.port()
     ))
+}
+
+/// The sockets of systemd, or new ones.
+async fn listening(inherited: Option<InheritedSockets>, config: &Config) -> anyhow::Result<Sockets> {
+    Ok(match inherited {
+        None => Sockets::bind(config).await?,
+        Some(InheritedSockets { main, plain, .. }) => {
+            Sockets { main: TcpListener::from_std(main)?, plain: plain.map(TcpListener::from_std).transpose()? }
+        }
+    })
 }
 
 fn is_address_in_use(cause: &(dyn std::error::Error + 'static)) -> bool {

@@ -215,7 +215,7 @@ impl Keys {
     }
 
     pub(super) fn record_created(&self, key: &ApiKey) {
-        self.deps.audit.record(KeyEvent::Created(key.clone()));
+        self.deps.audit.record(KeyEvent::Created(Box::new(key.clone())));
     }
 
     /// Every key, including revoked ones, oldest first.

@@ -9,7 +9,7 @@ use crate::{
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyEvent {
-    Created(ApiKey),
+    Created(Box<ApiKey>),
     Rotated {
         key: KeyId,
         successor: KeyId,
@@ -50,7 +50,8 @@ impl KeyEvent {
     pub(super) fn line(&self) -> AuditLine {
         use AuditLine as L;
         match self {
-            Self::Created(ApiKey { id, user, name, rights, kind, .. }) => {
+            Self::Created(created) => {
+                let ApiKey { id, user, name, rights, kind, .. } = &**created;
                 L::new("key_created", "API key or account created")
                     .with("user", user)
                     .with("key", id)

@@ -148,7 +148,11 @@ async fn oa_146_a_wrong_code_is_shown_again_and_trying_is_slowed_down() {
     for code in ["BCDF-GHJK", "not a code", "", "<b>", "BCDF-GHJL"] {
         page = browser.post("/device", &[("token", &page.field("token")), ("user_code", code)]).await;
         assert_eq!((page.status, page.heading()), (StatusCode::FORBIDDEN, "Connect a device"), "{code}");
-        assert!(page.body.contains("No device is waiting with this code") && !page.body.contains("<b>"), "{}", page.body);
+        assert!(
+            page.body.contains("No device is waiting with this code") && !page.body.contains("<b>"),
+            "{}",
+            page.body
+        );
     }
     let mut last = page;
     for _ in 0..10 {
