@@ -137,7 +137,7 @@ impl Reloader {
     pub fn differences(&self) -> Vec<String> {
         let state = self.state.lock();
         let pending = (!state.pending.is_empty())
-            .then(|| format!("changed, takes effect at the next start: {}", state.pending.join(", ")));
+            .then(|| format!("has changed, which takes effect at the next start: {}", state.pending.join(", ")));
         state.refused.iter().cloned().chain(pending).collect()
     }
 

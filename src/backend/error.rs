@@ -11,6 +11,9 @@ use crate::{
     model::BackendId,
 };
 
+/// Stands for a reason that only the operator may know.
+const NOT_STARTED: &str = "it does not start, and its operator can see why (`lockkeeper status`)";
+
 /// Why a start failed, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
@@ -123,9 +126,38 @@ impl StartError {
         }
     }
 
-    /// The error of a call to `backend`.
+    /// The error of a call to `backend`, with the whole reason.
     pub fn of_call(&self, backend: &BackendId) -> ErrorObject {
-        let reason = self.to_string();
+        self.unavailable(backend, &self.to_string())
+    }
+
+    /// The same for a caller who does not administer the gateway, and learns no more than on its pages: a reason that may
+    /// name files and hosts, or quote the server, is left to the operator.
+    pub fn of_users_call(&self, backend: &BackendId) -> ErrorObject {
+        self.unavailable(backend, &self.public_reason())
+    }
+
+    fn public_reason(&self) -> String {
+        match self {
+            Self::Postponed { error, retry_in } => format!("{}; {}", error.public_reason(), next_try(*retry_in)),
+            Self::NoCommand(_)
+            | Self::Misconfigured(_)
+            | Self::Upgrade(_)
+            | Self::UpgradeRefused { .. }
+            | Self::Unreachable(_)
+            | Self::Refused(_)
+            | Self::Malformed(_)
+            | Self::PrintsText(_) => NOT_STARTED.to_owned(),
+            Self::Incompatible { .. }
+            | Self::OtherEra(_)
+            | Self::LoginRequired(_)
+            | Self::TimedOut(_)
+            | Self::Elsewhere
+            | Self::Stopping => self.to_string(),
+        }
+    }
+
+    fn unavailable(&self, backend: &BackendId, reason: &str) -> ErrorObject {
         let retry = match self {
             _ if self.requires_login() => Retry::AfterLogin,
             _ if self.is_lasting() => Retry::Useless,
@@ -133,7 +165,7 @@ impl StartError {
             _ => Retry::Possible,
         };
         let supported = self.supported();
-        let unavailable = Unavailable { backend, reason: &reason, retry, supported };
+        let unavailable = Unavailable { backend, reason, retry, supported };
         ErrorObject::unavailable(&format!("Server `{backend}` is not available: {reason}"), &unavailable)
     }
 
@@ -158,4 +190,29 @@ fn next_try(retry_in: Duration) -> String {
 /// The error of a subscription above `MAX_SUBSCRIPTIONS`.
 pub(crate) fn too_many_subscriptions() -> ErrorObject {
     ErrorObject::invalid_params("too many resources are subscribed to at this server")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_learns_when_the_next_try_is_and_no_file_or_host() {
+        let backend = BackendId::parse("files").unwrap();
+        let reason = "the file /etc/secret of db.internal was not found".to_owned();
+        let error = StartError::NoCommand(reason.clone()).postponed(Duration::from_secs(5));
+        assert_eq!(
+            error.of_users_call(&backend).message(),
+            "Server `files` is not available: it does not start, and its operator can see why (`lockkeeper status`); \
+             next try in 5 s"
+        );
+        assert!(!String::from_utf8_lossy(error.of_users_call(&backend).json()).contains("secret"));
+        assert!(error.of_call(&backend).message().contains(&reason));
+        let login = StartError::LoginRequired("log in at the server".to_owned());
+        assert_eq!(
+            login.of_users_call(&backend).message(),
+            login.of_call(&backend).message(),
+            "only the user can do that"
+        );
+    }
 }

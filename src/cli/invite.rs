@@ -27,7 +27,7 @@ const EXAMPLES: &str = "\
 Examples:
   lockkeeper invite ann                       all servers, by a link for 3 days
   lockkeeper invite bob --server docs --server git:read --key-expires 90d
-  lockkeeper invite ann --again               another key, with the rights of her keys
+  lockkeeper invite ann --again               another key, with her rights
   lockkeeper invite owner                     the owner of a new gateway
   lockkeeper invite --email ann@example.com --login corp --group work
                                               at the provider [login.corp]

@@ -251,7 +251,7 @@ mod tests {
     #[expect(clippy::too_many_lines, reason = "the status has many parts")]
     fn the_status_shows_each_state_and_the_reason_of_failures() {
         let status = Status {
-            configuration: vec!["changed, and taken at the next start: [limits]".to_owned()],
+            configuration: vec!["has changed, which takes effect at the next start: [limits]".to_owned()],
             version: "0.1.0".to_owned(),
             started: "2026-01-01T00:00:00Z".to_owned(),
             url: "https://mcp.example.com/mcp".to_owned(),
@@ -298,7 +298,7 @@ mod tests {
         insta::assert_snapshot!(text, @r#"
         Lockkeeper 0.1.0  https://mcp.example.com/mcp  since 2026-01-01T00:00:00Z
         2 ready, 2 starting, 1 failing
-        configuration changed, and taken at the next start: [limits]
+        configuration has changed, which takes effect at the next start: [limits]
         network https to docs.example failed at the start (refused?): the server `git`
         process 4711, up 2 h 3 min
         configuration /etc/lockkeeper/lockkeeper.toml

@@ -189,11 +189,9 @@ impl CallToolArgs {
         {
             return Err(refused);
         }
-        let without_tools = servers.iter().find_map(|server| Some(format!("{}: {}", server.id, server.lacks_tools()?)));
-        if let (Some(Outcome::Failed(_)), Some(why), true) = (&outcome, without_tools, others.is_empty()) {
-            return Err(CommandFailure::failed(format!("`{}` could not be called", self.name))
-                .why(why)
-                .advise("call it from a client that is connected to the gateway, or see `lockkeeper status`"));
+        if let (Some(Outcome::Failed(_)), Some((why, advice))) = (&outcome, why_not_there(&servers, &others)) {
+            let failure = CommandFailure::failed(format!("`{}` could not be called", self.name));
+            return Err(failure.why(why).advise(advice));
         }
         let failed = |why: String| CommandFailure::failed(format!("`{}` could not be called", self.name)).why(why);
         let result = match outcome {
@@ -296,6 +294,16 @@ fn sick(servers: &[BackendStatus]) -> Vec<String> {
         format!("{}: {reason}", one.id)
     })
     .collect()
+}
+
+/// Why a tool could not be called, where its server is the reason, and what to do. `others` are the tools that are there.
+fn why_not_there(servers: &[BackendStatus], others: &[String]) -> Option<(String, &'static str)> {
+    if servers.iter().any(|server| matches!(server.state, BackendState::Failed { .. })) {
+        return Some((sick(servers).join("\n"), "`lockkeeper check` shows what the server printed"));
+    }
+    let without_tools = servers.iter().find_map(|server| Some(format!("{}: {}", server.id, server.lacks_tools()?)));
+    let advice = "call it from a client that is connected to the gateway, or see `lockkeeper status`";
+    without_tools.filter(|_| others.is_empty()).map(|why| (why, advice))
 }
 
 /// A result for people: its text, and a word for everything else.

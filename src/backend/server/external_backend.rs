@@ -190,6 +190,13 @@ impl ExternalBackend {
         self.health.trouble().filter(|trouble| !is_past(trouble))
     }
 
+    /// The error of a call at a server that does not start. A user may know why a server of their own does not.
+    pub(super) fn not_started(&self, error: &StartError, context: &Context) -> ErrorObject {
+        let is_own = self.context.user.is_some() || self.sole_client().is_some();
+        let may_know_why = is_own || context.caller.rights.admin;
+        if may_know_why { error.of_call(&self.spec.id) } else { error.of_users_call(&self.spec.id) }
+    }
+
     /// A retryable error, for this reason.
     pub(crate) fn unavailable(&self, reason: &str) -> ErrorObject {
         StartError::Unreachable(reason.to_owned()).of_call(&self.spec.id)

@@ -84,7 +84,7 @@ impl ExternalBackend {
     /// Waits for the era, for at most `start_timeout`.
     async fn era_in_time(self: &Arc<Self>, call: &Call) -> Result<(), ErrorObject> {
         if let Some(trouble) = self.trouble_now(&call.context.requester).await {
-            return Err(trouble.of_call(&self.spec.id));
+            return Err(self.not_started(&trouble, &call.context));
         }
         let own = Introductions(self).begin(&call.context);
         let failed = async {
@@ -104,7 +104,7 @@ impl ExternalBackend {
         tokio::select! {
             biased;
             () = self.era.wait() => Ok(()),
-            error = failed => Err(error.of_call(&self.spec.id)),
+            error = failed => Err(self.not_started(&error, &call.context)),
             () = sleep(patience) => {
                 Err(self.unavailable(&format!("it is still starting after {} s", patience.as_secs())))
             }
@@ -127,7 +127,7 @@ impl ExternalBackend {
     ) -> Result<LeasedConnection, DispatchError> {
         let unavailable = |reason: &str| DispatchError::Unavailable(self.unavailable(reason));
         if let Some(trouble) = self.trouble_now(&context.requester).await.filter(|_| key.is_base()) {
-            return Err(DispatchError::Unavailable(trouble.of_call(&self.spec.id)));
+            return Err(DispatchError::Unavailable(self.not_started(&trouble, context)));
         }
         let lease = self.leased(key, context).await.map_err(|full| unavailable(&full.to_string()))?;
         let found = async {
@@ -143,7 +143,7 @@ impl ExternalBackend {
                     // it belongs to the other era and is about to end, unless the era has just changed
                     Ok(Some(connection)) if self.era.now() == Some(era) => drop(connection.over().await),
                     Ok(_) => {}
-                    Err(error) => return Err(DispatchError::Unavailable(error.of_call(&self.spec.id))),
+                    Err(error) => return Err(DispatchError::Unavailable(self.not_started(&error, context))),
                 }
             }
         };

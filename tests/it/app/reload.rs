@@ -187,7 +187,7 @@ async fn a_broken_file_changes_nothing_and_the_status_says_why() {
     write(folder, &(kept.clone() + "[limits]\nconnections = 700\n"));
     program.hang_up();
     let told = differences(folder, |told| told.iter().all(|line| !line.contains("nonsense"))).await;
-    assert_eq!(told, ["changed, takes effect at the next start: limits.connections"]);
+    assert_eq!(told, ["has changed, which takes effect at the next start: limits.connections"]);
 
     write(folder, &kept);
     program.hang_up();

@@ -92,7 +92,9 @@ async fn a_login_that_fails_is_the_reason_of_the_backend() {
     let peer = peer().await;
     let (spec, requests) = spec(&peer);
     let _provider = provide(requests, &[]);
-    let (_supervisor, server) = started(spec).await;
+    let (supervisor, server) = started(spec).await;
     let error = failure(tool(&server, gateway(), &named("x"))).await;
-    assert!(error.message().contains("nobody logged in"), "{error:?}");
+    assert!(error.message().contains("it does not start"), "{error:?}");
+    let state = supervisor.status().remove(0).state;
+    assert!(state.reason().is_some_and(|reason| reason.contains("nobody logged in")), "{state:?}");
 }

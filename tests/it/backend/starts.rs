@@ -186,11 +186,17 @@ async fn a_server_that_exits_is_reported_with_its_last_output_and_affects_no_oth
     assert_eq!(text(tool(&servers[1].server, gateway(), &echo())).await, "hi");
     let error = failure(tool(&servers[0].server, gateway(), &echo())).await;
     let message = error.message().clone();
-    let told = message.strip_prefix("Server `bad` is not available: the process exited (exit status: 5); ");
+    let told = message.strip_prefix(
+        "Server `bad` is not available: it does not start, and its operator can see why (`lockkeeper status`); ",
+    );
     // at once, and whenever it comes
     assert!(matches!(told, Some("next try in 1 s" | "it is being tried again")), "{error}");
+    let mut administrator = gateway();
+    Arc::make_mut(&mut administrator.caller).rights.admin = true;
+    let whole = failure(tool(&servers[0].server, administrator, &echo())).await;
+    assert!(whole.message().contains("the process exited (exit status: 5); "), "{whole}");
     let status = supervisor.status().remove(0);
-    assert!(matches!(status.state, BackendState::Failed { retry_in: Some(0 | 1), .. }), "{:?}", status.state);
+    assert!(matches!(status.state, BackendState::Failed { .. }), "{:?}", status.state);
     let output: Vec<String> = status.output.iter().map(ToString::to_string).collect();
     assert_eq!(output, ["stderr | no key, no start"]);
     assert_eq!(status.advice.as_deref(), Some(PROXY_ADVICE));

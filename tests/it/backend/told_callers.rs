@@ -148,7 +148,9 @@ async fn without_signing_keys_a_server_that_is_told_by_a_token_does_not_start() 
     assert!(supervisor.ready(SOON).await);
     let server: Arc<dyn Server> = supervisor.servers().remove(0).server;
     let error = failure(tool(&server, person("ann", "1", "{}"), &named("x"))).await.to_string();
-    assert!(error.contains("lockkeeper serve"), "{error}");
+    assert!(error.contains("it does not start"), "{error}");
+    let state = supervisor.status().remove(0).state;
+    assert!(state.reason().is_some_and(|reason| reason.contains("lockkeeper serve")), "{state:?}");
     assert_eq!(peer.seen().len(), 0);
 }
 

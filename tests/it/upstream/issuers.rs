@@ -4,6 +4,7 @@ use reqwest::StatusCode;
 use serde_json::json;
 
 use super::world::{World, protected_server};
+use crate::kit::gateway::run;
 
 const CLIENT: &str = "client_id = \"gateway\"\nclient_secret = \"secret-of-gateway\"\n";
 const BOUND: &str = "client_id = \"gateway\"\nclient_secret = \"secret-of-gateway\"\nissuer = \"ISSUER\"\n";
@@ -16,8 +17,10 @@ async fn up_018_the_gateways_own_secret_goes_only_to_the_named_issuer() {
     let (issuer, other) = (server.authority.issuer().to_owned(), evil.authority.issuer());
     let world = World::of(server, "client-credentials", BOUND).await;
     let words = world.person("ada").client("2025-06-18", json!({})).call("github__whoami").await;
-    assert!(words.contains(&issuer) && words.contains(other), "both are named: {words}");
-    assert!(!words.contains("secret-of-gateway"), "{words}");
+    assert!(words.contains("it does not start") && !words.contains(other), "{words}");
+    let status = run(world.folder.path(), &["status"]);
+    assert!(status.contains(&issuer) && status.contains(other), "both are named for the operator: {status}");
+    assert!(!status.contains("secret-of-gateway"), "{status}");
     assert_eq!((world.authority.take_log(), evil.authority.take_log()), (Vec::new(), Vec::new()));
 }
 
