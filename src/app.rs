@@ -274,7 +274,7 @@ impl App {
             parts.leaving.cancel();
             let delay = live.limits.get().shutdown_delay;
             if !delay.is_zero() {
-                tracing::info!("about to stop: not ready, and serving on for {delay:?}");
+                tracing::info!("about to stop: not ready, and serving for {} s more", delay.as_secs_f32());
                 tokio::time::sleep(delay).await;
             }
             tracing::info!("stopping: running calls may finish");

@@ -25,7 +25,7 @@ pub(super) async fn report(names: &[String], listen: IpAddr, has_plain_port: boo
             }
             Err(_) => {
                 let advice = "does this machine reach a name server?";
-                tracing::warn!("{name} is not found within {LOOKUP_TIMEOUT:?}: {advice}");
+                tracing::warn!("{name} is not found within {} s: {advice}", LOOKUP_TIMEOUT.as_secs());
             }
         }
     }

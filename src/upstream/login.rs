@@ -154,7 +154,10 @@ impl Logins {
         let asked = self.ticket(request).await?;
         let found = self.discover(request.backend, &server).await?;
         let scope = scope(&server, &found, asked);
-        let host = |url: &Url| url.host_str().unwrap_or_default().to_owned();
+        let host = |url: &Url| {
+            let name = url.host_str().unwrap_or_default();
+            url.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"))
+        };
         Ok(LoginPreview {
             server: host(&server.url),
             authorization_server: host(&found.server.authorization_endpoint),

@@ -142,7 +142,7 @@ async fn containers_of_a_killed_process_are_removed_and_no_others() {
         let log = fs::read_to_string(&log).unwrap_or_default();
         log.lines().find(|line| line.starts_with("rm ") && line.contains(&names[1])).map(str::to_owned)
     });
-    assert_eq!(removal.await, format!("rm --force {} {}", names[1], names[2]));
+    assert_eq!(removal.await, format!("rm --force --time=0 {} {}", names[1], names[2]));
     supervisor.shutdown().await;
     let log = fs::read_to_string(log).unwrap();
     let listed: Vec<&str> = log.lines().filter(|line| line.starts_with("ps ")).collect();

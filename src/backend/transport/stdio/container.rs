@@ -58,6 +58,11 @@ impl ContainerEngine {
                 .to_owned()
         })
     }
+
+    /// The command that ends and removes containers at once: their programs had time to end. podman would wait for ten seconds.
+    fn removal(&self) -> &'static [&'static str] {
+        if self.0.ends_with("podman") { &["rm", "--force", "--time=0"] } else { &["rm", "--force"] }
+    }
 }
 
 // === impl ProgramContainer ===
@@ -99,7 +104,7 @@ impl ProgramContainer {
 
     /// The command that ends and removes the container.
     pub(super) fn removal(&self) -> Command {
-        self.command(&["rm", "--force", &self.name])
+        self.command(&[self.engine.removal(), &[self.name.as_str()]].concat())
     }
 
     fn command(&self, args: &[&str]) -> Command {
@@ -123,7 +128,8 @@ impl ProgramContainer {
         if orphans.is_empty() {
             return;
         }
-        let removed = timeout(SWEEP_TIMEOUT, self.command(&[&["rm", "--force"][..], &orphans].concat()).status()).await;
+        let removed =
+            timeout(SWEEP_TIMEOUT, self.command(&[self.engine.removal(), &orphans[..]].concat()).status()).await;
         let removed = removed.is_ok_and(|status| status.is_ok_and(|status| status.success()));
         tracing::warn!(containers = orphans.join(", "), removed, "an earlier process was killed and left containers");
     }
