@@ -76,7 +76,6 @@ pub struct AddArgs {
 
 /// The outcome of a trial.
 enum Trial {
-    /// The server answers.
     Ready(Box<Tried>),
     /// It asks each user for a login.
     AsksForLogin,
@@ -306,7 +305,6 @@ fn with_given(described: Vec<(String, String)>, given: &[(String, String)]) -> V
     described.into_iter().filter(is_kept).chain(given.iter().cloned()).collect()
 }
 
-/// What comes next.
 fn advice(reader: &FileReader, process: &ProcessContext) -> String {
     match reader {
         FileReader::Running => "the running gateway takes it over within seconds".to_owned(),

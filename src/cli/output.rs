@@ -43,22 +43,16 @@ pub struct Output {
 pub enum Style {
     /// Plain text: a file, a pipe, or by request.
     Plain,
-    /// ANSI colours.
     Colours,
 }
 
 /// Meaning of a coloured text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Emphasis {
-    /// Success.
     Good,
-    /// In progress.
     Waiting,
-    /// Failure.
     Bad,
-    /// Important text.
     Strong,
-    /// Secondary text.
     Faint,
 }
 

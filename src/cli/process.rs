@@ -11,9 +11,7 @@ pub enum CommandPurpose {
     /// It has nothing to do with a gateway that runs, or is one.
     #[default]
     Unrelated,
-    /// It asks.
     Asks,
-    /// It changes data.
     ChangesData,
     /// It changes the configuration file.
     ChangesFile,

@@ -37,12 +37,10 @@ pub(super) enum ServerEntry {
     Program {
         /// Its name and its arguments; not empty.
         words: Vec<String>,
-        /// Its variables.
         env: Vec<(String, String)>,
     },
     /// A server at a URL.
     Remote {
-        /// The URL.
         url: String,
         /// The `type`, if the URL does not tell it.
         kind: Option<&'static str>,
@@ -65,7 +63,6 @@ pub(super) enum ReadOnlyRule {
 /// The login at a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum EntryLogin {
-    /// None.
     #[default]
     None,
     /// `auth = "oauth"`: each user connects an account.

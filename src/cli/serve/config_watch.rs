@@ -37,7 +37,6 @@ struct FileState {
 
 /// The signals that ask for a reload.
 pub(super) enum Hangups {
-    /// SIGHUP.
     #[cfg(unix)]
     Signals(tokio::signal::unix::Signal),
     /// None: SIGHUP ends the process, as when its terminal is closed.

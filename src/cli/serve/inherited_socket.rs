@@ -23,7 +23,6 @@ const PLAIN: &str = "http";
 pub(super) struct InheritedSockets {
     /// The one for clients.
     pub(super) main: TcpListener,
-    /// Its address.
     pub(super) address: SocketAddr,
     /// The one without TLS: its unit has `FileDescriptorName=http`.
     pub(super) plain: Option<TcpListener>,
