@@ -16,7 +16,7 @@ pub struct OfferedServers(BTreeMap<String, Access>);
 /// The servers that a form names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChosenServers {
-    /// Number of servers on the page of the form.
+    /// Number of servers on the page of the form; zero for a form that offers no choice.
     pub shown: usize,
     /// The chosen ones, by name. None needs to exist.
     pub servers: BTreeMap<String, Access>,
@@ -72,9 +72,9 @@ impl OfferedServers {
     /// The scopes that a choice grants of the ones asked for, never more. The choice of everything that the page showed
     /// grants them as they are, so that `mcp:use` and the scope of a group reach servers that come later.
     pub(super) fn granted(&self, asked: &Scopes, choice: ServerChoice<'_>) -> Result<Scopes, ChoiceRefusal> {
-        let ServerChoice::Of(ChosenServers { shown, servers }) = choice else { return Ok(asked.clone()) };
-        if servers.is_empty() && (*shown > 0 || !self.0.is_empty()) {
-            return Err(if *shown > 0 { ChoiceRefusal::Nothing } else { ChoiceRefusal::Changed });
+        let ServerChoice::Of(ChosenServers { shown: shown @ 1.., servers }) = choice else { return Ok(asked.clone()) };
+        if servers.is_empty() {
+            return Err(ChoiceRefusal::Nothing);
         }
         let is_offered = |(name, access): (&String, &Access)| self.0.get(name).is_some_and(|most| access <= most);
         if !servers.iter().all(is_offered) {
@@ -123,11 +123,11 @@ mod tests {
         }
         // one that was left out is gone now: the rest is not everything that the page showed
         assert_eq!(granted("files git", asked, (3, "files git")).as_deref(), Ok("mcp:files mcp:git mcp:admin"));
-        for chosen in [(3, "files other"), (3, "notes"), (3, "mcp:use"), (1, "*"), (0, "")] {
+        for chosen in [(3, "files other"), (3, "notes"), (3, "mcp:use"), (1, "*")] {
             assert_eq!(granted(all, asked, chosen), Err(ChoiceRefusal::Changed), "{chosen:?}");
         }
         assert_eq!(granted(all, asked, (3, "")), Err(ChoiceRefusal::Nothing));
-        assert_eq!(granted("", asked, (0, "")).as_deref(), Ok(asked), "there is nothing to choose");
+        assert_eq!(granted(all, asked, (0, "")).as_deref(), Ok(asked), "the form offers no choice");
         assert_eq!(granted("files", "mcp:files:read", (1, "files")).as_deref(), Ok("mcp:files:read"));
     }
 

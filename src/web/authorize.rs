@@ -331,7 +331,7 @@ impl TryFrom<FormFields> for DecisionForm {
             token: fields.once("token")?.unwrap_or_default(),
             decision: fields.button()?,
             key: fields.once("key")?.map(Secret::new),
-            servers: fields.servers()?,
+            servers: fields.servers(),
         })
     }
 }

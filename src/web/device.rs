@@ -274,7 +274,7 @@ impl TryFrom<FormFields> for DeviceDecisionForm {
             token: fields.once("token")?.unwrap_or_default(),
             user_code: fields.once("user_code")?.unwrap_or_default(),
             decision: fields.button()?,
-            servers: fields.servers()?,
+            servers: fields.servers(),
         })
     }
 }

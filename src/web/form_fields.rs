@@ -1,7 +1,5 @@
 //! The fields of a form in which a name may be repeated, as a name of several checkboxes is.
 
-use std::collections::HashSet;
-
 use serde::{
     Deserialize,
     de::{Error as _, IntoDeserializer as _, value::Error},
@@ -38,17 +36,15 @@ impl FormFields {
         pressed.map(|pressed| T::deserialize(pressed.into_deserializer())).transpose()
     }
 
-    /// Takes the chosen servers.
-    ///
-    /// # Errors
-    ///
-    /// If the number of shown servers is repeated or no number.
-    pub(super) fn servers(&mut self) -> Result<ChosenServers, Error> {
-        let shown = self.once("shown")?.map(|shown| shown.parse()).transpose().map_err(Error::custom)?;
-        let read_only: HashSet<String> = self.all("read").into_iter().collect();
-        let access = |name: &String| Access::unless_read_only(read_only.contains(name));
-        let servers = self.all("server").into_iter().map(|name| (name.clone(), access(&name))).collect();
-        Ok(ChosenServers { shown: shown.unwrap_or_default(), servers })
+    /// Takes the chosen servers: `NAME`, `NAME:read` or `NAME:none` for each server of the page.
+    pub(super) fn servers(&mut self) -> ChosenServers {
+        let uses = self.all("use");
+        let chosen = uses.iter().filter_map(|text| match text.rsplit_once(':') {
+            Some((_, "none")) => None,
+            Some((name, "read")) => Some((name.to_owned(), Access::ReadOnly)),
+            _ => Some((text.clone(), Access::Full)),
+        });
+        ChosenServers { shown: uses.len(), servers: chosen.collect() }
     }
 
     fn all(&mut self, name: &str) -> Vec<String> {
@@ -65,17 +61,12 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_chosen_whole_or_to_read() {
-        let mut form = fields("shown=3&server=files&read=files&server=git&server=git&read=notes");
-        let chosen = form.servers().unwrap();
-        assert_eq!(chosen.shown, 3);
-        let servers: Vec<_> = chosen.servers.into_iter().collect();
-        assert_eq!(
-            servers,
-            [("files".to_owned(), Access::ReadOnly), ("git".to_owned(), Access::unless_read_only(false))]
-        );
-        assert_eq!(fields("token=x").servers().unwrap(), ChosenServers::default());
-        assert!(fields("shown=many").servers().is_err() && fields("shown=1&shown=2").servers().is_err());
+    fn servers_are_chosen_whole_to_read_or_not_at_all() {
+        let chosen = fields("use=files%3Aread&use=git&use=notes%3Anone&use=a%3Ab").servers();
+        assert_eq!(chosen.shown, 4);
+        let servers: Vec<_> = chosen.servers.iter().map(|(name, access)| (name.as_str(), *access)).collect();
+        assert_eq!(servers, [("a:b", Access::Full), ("files", Access::ReadOnly), ("git", Access::Full)]);
+        assert_eq!(fields("token=x").servers(), ChosenServers::default());
     }
 
     #[test]

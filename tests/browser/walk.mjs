@@ -165,13 +165,13 @@ async function n_064_approveForApp() {
   await page.getByRole('button', { name: 'Approve' }).waitFor();
   say('a live session still has to decide about a new app (N-72)');
   await look('consent-app');
-  const servers = page.getByRole('checkbox', { name: /^[a-z][a-z0-9-]*$/ });
-  if (await servers.count()) {
-    for (const server of await servers.all()) await server.uncheck();
+  const servers = page.getByRole('combobox', { name: /^[a-z][a-z0-9-]*:/ });
+  if ((await servers.count()) > 1) {
+    for (const server of await servers.all()) await server.selectOption({ label: 'Nothing' });
     await page.getByRole('button', { name: 'Approve' }).click();
     await page.getByRole('alert').waitFor();
     await look('consent-nothing');
-    for (const server of await servers.all()) await server.check();
+    for (const server of await servers.all()) await server.selectOption({ label: 'Everything' });
     say('an app without a server is not connected, and the person chooses again (OA-158)');
   }
   navigations.length = 0;

@@ -90,6 +90,7 @@ class Cluster(Gateway):
         self.cables.append(Cable(self.database.port))
         url = f"postgres://lockkeeper@127.0.0.1:{self.cables[index].port}/postgres"
         text = f'database = "{url}"\n{self.toml}\n[replica]\nlisten = "127.0.0.1:{free_port()}"\n'
+        text += "" if "[servers." in text else '[servers.demo]\nbuiltin = "demo"\n'
         text += "" if "[http]" in text else '[http]\ntrusted_proxies = ["127.0.0.1/32"]\n'
         config = Path(self.configured[1]).parent / f"replica-{index}.toml" if self.configured else folder / "replica.toml"
         config.write_text(text)

@@ -61,7 +61,7 @@ async fn oa_158_what_a_person_leaves_out_does_not_exist_for_the_app() {
 
     let id = ann.register_app("Editor").await;
     let page = ann.consent_page(&id, "/mcp").await;
-    let some = [("shown", "2"), ("server", "plain"), ("read", "plain")];
+    let some = [("use", "plain:read"), ("use", "spare:none")];
     let app = ann.give("Editor", id.clone(), &page, &some).await;
     assert_eq!(app.scope, "mcp:plain:read");
     assert_eq!(tools(&app, &gateway).await, ["plain__echo"]);
@@ -93,11 +93,11 @@ async fn oa_158_what_a_person_leaves_out_does_not_exist_for_the_app() {
     // nobody gives more than they have, whatever the form says
     let id = eve.register_app("Editor").await;
     for forged in [
-        &[("shown", "2"), ("server", "plain"), ("server", "spare")][..],
-        &[("shown", "1"), ("server", "plain")],
-        &[("shown", "1"), ("server", "use")],
-        &[("shown", "0")],
-        &[("shown", "1")],
+        &[("use", "plain:read"), ("use", "spare")][..],
+        &[("use", "plain")],
+        &[("use", "use")],
+        &[("use", "spare:read")],
+        &[("use", "plain:none")],
     ] {
         let page = eve.consent_page(&id, "/mcp").await;
         let answer = eve.submit(&page, "/oauth/authorize", &[&[("decision", "approve")], forged].concat()).await;

@@ -90,7 +90,7 @@ impl Person {
         let carried = carried.filter_map(|(name, value)| Some((*name, value.as_deref()?)));
         let servers = server_fields(&page.body);
         let servers = servers.iter().map(|(name, value)| (*name, value.as_str()));
-        let servers = servers.filter(|_| !is_given("shown"));
+        let servers = servers.filter(|_| !is_given("use"));
         let fields: Vec<(&str, &str)> = carried.chain(servers).chain(fields.iter().copied()).collect();
         self.post(action, &fields).await
     }
@@ -208,16 +208,13 @@ impl Person {
 
 /// The fields of a consent page about servers, as they are at first.
 pub(crate) fn server_fields(page: &str) -> Vec<(&'static str, String)> {
-    let mut fields = Vec::new();
-    for tag in page.split("<input ").skip(1) {
-        let tag = tag.split('>').next().unwrap();
-        let attribute =
-            |name: &str| Some(tag.split_once(&format!("{name}=\""))?.1.split('"').next().unwrap().to_owned());
-        let named = ["shown", "server", "read"].into_iter().find(|name| attribute("name").as_deref() == Some(*name));
-        let is_sent = tag.contains("type=\"hidden\"") || tag.ends_with(" checked");
-        fields.extend(named.filter(|_| is_sent).zip(attribute("value")));
-    }
-    fields
+    let selects = page.split("<select name=\"use\">").skip(1).map(|rest| rest.split("</select>").next().unwrap());
+    let value = |option: &str| option.split_once("value=\"").unwrap().1.split('"').next().unwrap().to_owned();
+    let chosen = selects.map(|select| {
+        let options: Vec<&str> = select.split("<option ").skip(1).collect();
+        value(options.iter().find(|option| option.contains(" selected>")).unwrap_or(&options[0]))
+    });
+    chosen.map(|value| ("use", value)).collect()
 }
 
 // === impl Shown ===

@@ -42,17 +42,17 @@ async fn oa_158_a_person_sees_what_servers_can_do_and_chooses_some() {
         "Read-only (7 tools)",
         "tools not known yet",
         "servers that come later",
-        "name=\"server\" value=\"git\" checked",
+        "value=\"git\" selected",
     ] {
         assert!(page.body.contains(told), "the page does not tell {told}: {}", page.body);
     }
     let who = page.body.find("You are").unwrap();
     assert!(who < page.body.find("<h1>").unwrap(), "it begins with who they are");
-    let chosen = [("shown", "3"), ("server", "files"), ("server", "git"), ("read", "git"), ("read", "search")];
+    let chosen = [("use", "files"), ("use", "git:read"), ("use", "search:none")];
     let answer = approve(&mut browser, &page, &chosen).await;
     assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.body);
     // the same form again has the same outcome, whatever is chosen now
-    let again = approve(&mut browser, &page, &[("shown", "3"), ("server", "search")]).await;
+    let again = approve(&mut browser, &page, &[("use", "files:none"), ("use", "git:none"), ("use", "search")]).await;
     assert_eq!(again.location(), answer.location());
     assert_eq!(scope(&site, &client, &answer).await, "mcp:files mcp:git:read");
     let account = browser.get("/account").await.body;
@@ -73,14 +73,22 @@ async fn oa_158_a_choice_of_nothing_is_asked_again_and_keeps_what_was_chosen() {
     browser.log_in_alone(&site.key).await;
     let page = browser.authorize(&client, &[("scope", "mcp:files mcp:git")]).await;
     assert!(!page.body.contains("search") && !page.body.contains("come later"), "{}", page.body);
-    let nothing = approve(&mut browser, &page, &[("shown", "2"), ("read", "git")]).await;
+    let nothing = approve(&mut browser, &page, &[("use", "files:none"), ("use", "git:none")]).await;
     assert_eq!(nothing.status, StatusCode::BAD_REQUEST);
-    assert!(nothing.body.contains("No server is chosen") && !nothing.body.contains("\" checked"), "{}", nothing.body);
+    assert!(
+        nothing.body.contains("No server is chosen") && !nothing.body.contains("value=\"git\" selected"),
+        "{}",
+        nothing.body
+    );
     // another tab still has the page as it was; a server that nobody asked for is not granted
-    let foreign = approve(&mut browser, &page, &[("shown", "2"), ("server", "search"), ("server", "git")]).await;
+    let foreign = approve(&mut browser, &page, &[("use", "search"), ("use", "git")]).await;
     assert_eq!(foreign.status, StatusCode::BAD_REQUEST);
-    assert!(foreign.body.contains("has changed") && foreign.body.contains("value=\"git\" checked"), "{}", foreign.body);
-    let answer = approve(&mut browser, &nothing, &[("shown", "2"), ("server", "git"), ("read", "git")]).await;
+    assert!(
+        foreign.body.contains("has changed") && foreign.body.contains("value=\"git\" selected"),
+        "{}",
+        foreign.body
+    );
+    let answer = approve(&mut browser, &nothing, &[("use", "files:none"), ("use", "git:read")]).await;
     assert_eq!(scope(&site, &client, &answer).await, "mcp:git:read");
 }
 
@@ -95,7 +103,7 @@ async fn oa_158_a_form_from_before_rights_changed_gives_no_more_than_there_is() 
     let gone = browser.press(&page, "approve", "").await;
     assert_eq!(gone.status, StatusCode::BAD_REQUEST, "it names a server that is gone");
     // what was left out and is gone does not make the rest everything
-    let answer = approve(&mut browser, &page, &[("shown", "3"), ("server", "files"), ("server", "git")]).await;
+    let answer = approve(&mut browser, &page, &[("use", "files"), ("use", "git"), ("use", "search:none")]).await;
     assert_eq!(scope(&site, &client, &answer).await, "mcp:files mcp:git");
 
     // a person with less sees and gives less, and administration stays beside it
@@ -105,10 +113,10 @@ async fn oa_158_a_form_from_before_rights_changed_gives_no_more_than_there_is() 
     let mut narrow = site.browser();
     narrow.log_in_alone(&site.joined_key("narrow", rights).await).await;
     let page = narrow.authorize(&client, &[("scope", "mcp:use mcp:admin")]).await;
-    assert!(page.body.contains("administer it") && page.body.contains("type=\"hidden\" name=\"read\" value=\"git\""));
-    let more = approve(&mut narrow, &page, &[("shown", "2"), ("server", "git")]).await;
+    assert!(page.body.contains("administer it") && !page.body.contains("value=\"git\""));
+    let more = approve(&mut narrow, &page, &[("use", "files:none"), ("use", "git")]).await;
     assert_eq!(more.status, StatusCode::BAD_REQUEST, "{}", more.body);
-    let answer = approve(&mut narrow, &page, &[("shown", "2"), ("server", "git"), ("read", "git")]).await;
+    let answer = approve(&mut narrow, &page, &[("use", "files:none"), ("use", "git:read")]).await;
     assert_eq!(scope(&site, &client, &answer).await, "mcp:git:read mcp:admin");
 }
 
@@ -137,9 +145,9 @@ async fn oa_158_hundreds_of_servers_fit_a_form() {
     let mut browser = site.browser();
     browser.log_in_alone(&site.key).await;
     let page = browser.authorize(&client, &[]).await;
-    let read: Vec<(&str, &str)> = names.iter().map(|name| ("read", &**name)).collect();
-    let chosen: Vec<(&str, &str)> = names.iter().map(|name| ("server", &**name)).collect();
-    let many = approve(&mut browser, &page, &[&[("shown", "300")], &chosen[..], &read].concat()).await;
+    let read: Vec<String> = names.iter().map(|name| format!("{name}:read")).collect();
+    let chosen: Vec<(&str, &str)> = read.iter().map(|name| ("use", &**name)).collect();
+    let many = approve(&mut browser, &page, &chosen).await;
     assert_eq!(many.status, StatusCode::BAD_REQUEST);
     assert!(many.body.contains("too long for the key that the app gets"), "{}", many.body);
     let answer = browser.press(&page, "approve", "").await;

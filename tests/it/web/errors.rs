@@ -61,9 +61,9 @@ async fn forms_are_small_and_well_formed() {
     let large = browser.post("/login", &[("token", &"x".repeat(9000))]).await;
     assert_eq!((large.status, large.heading()), (StatusCode::PAYLOAD_TOO_LARGE, "The form is too large"));
     // one that names servers may be larger
-    let servers = browser.post("/oauth/authorize", &[("server", &*"x".repeat(60_000))]).await;
+    let servers = browser.post("/oauth/authorize", &[("use", &*"x".repeat(60_000))]).await;
     assert_eq!(servers.status, StatusCode::FORBIDDEN);
-    let large = browser.post("/oauth/authorize", &[("server", &"x".repeat(70_000))]).await;
+    let large = browser.post("/oauth/authorize", &[("use", &"x".repeat(70_000))]).await;
     assert_eq!((large.status, large.heading()), (StatusCode::PAYLOAD_TOO_LARGE, "The form is too large"));
     let request = post("/oauth/authorize").header(header::ACCEPT, "application/json");
     let large = browser.send(request, encode(&[("token", &"x".repeat(70_000))])).await;
