@@ -39,10 +39,9 @@ impl FormFields {
     /// Takes the chosen servers: `NAME`, `NAME:read` or `NAME:none` for each server of the page.
     pub(super) fn servers(&mut self) -> ChosenServers {
         let uses = self.all("use");
-        let chosen = uses.iter().filter_map(|text| match text.rsplit_once(':') {
-            Some((_, "none")) => None,
-            Some((name, "read")) => Some((name.to_owned(), Access::ReadOnly)),
-            _ => Some((text.clone(), Access::Full)),
+        let chosen = uses.iter().filter(|text| !text.ends_with(":none")).map(|text| {
+            let read = text.strip_suffix(":read");
+            (read.unwrap_or(text).to_owned(), Access::unless_read_only(read.is_some()))
         });
         ChosenServers { shown: uses.len(), servers: chosen.collect() }
     }
@@ -65,7 +64,8 @@ mod tests {
         let chosen = fields("use=files%3Aread&use=git&use=notes%3Anone&use=a%3Ab").servers();
         assert_eq!(chosen.shown, 4);
         let servers: Vec<_> = chosen.servers.iter().map(|(name, access)| (name.as_str(), *access)).collect();
-        assert_eq!(servers, [("a:b", Access::Full), ("files", Access::ReadOnly), ("git", Access::Full)]);
+        let [whole, read] = [false, true].map(Access::unless_read_only);
+        assert_eq!(servers, [("a:b", whole), ("files", read), ("git", whole)]);
         assert_eq!(fields("token=x").servers(), ChosenServers::default());
     }
 

@@ -59,7 +59,8 @@ async fn up_018_a_secret_without_an_issuer_fails_its_server_and_costs_no_login()
     let world = world.restart(&format!("{section}[servers.demo]\nbuiltin = \"demo\"\n")).await;
     let mut ada = ada.at(&world.gateway.url);
     let words = ada.client("2025-06-18", json!({})).call("github__whoami").await;
-    assert!(words.contains("add `issuer = "), "{words}");
+    assert!(words.contains("it does not start"), "{words}");
+    assert!(run(world.folder.path(), &["status"]).contains("add `issuer = "), "the operator can mend it");
     assert!(!ada.client("2025-06-18", json!({})).tools_of("demo").await.is_empty(), "the others run");
     ada.log_in().await;
     let page = ada.get("/connect/github").await;
