@@ -139,6 +139,21 @@ impl GatewayClient {
         (self.host.as_deref() == Some(authority)).then_some(self.url.as_str())
     }
 
+    /// The URL of a gateway on this machine for others, by its control file: that has the host and no scheme.
+    pub fn public_url(&self) -> Option<String> {
+        if let Some(loopback) = self.loopback_url() {
+            return Some(loopback.to_owned());
+        }
+        let host = self.host.as_deref()?;
+        let url = Url::parse(&format!("https://{host}")).ok()?;
+        let is_local = match url.host()? {
+            url::Host::Domain(name) => name == "localhost",
+            url::Host::Ipv4(address) => address.is_loopback(),
+            url::Host::Ipv6(address) => address.is_loopback(),
+        };
+        Some(format!("{}://{host}", if is_local { "http" } else { "https" }))
+    }
+
     /// Status of the gateway, parsed and as JSON.
     pub async fn status(&self) -> Result<(Status, Value), CommandFailure> {
         let text = self.get("/api/status").await?;

@@ -211,8 +211,14 @@ fn address(process: &ProcessContext, secret: &Secret) -> (String, InvitationReac
     if let Some(url) = config.as_ref().and_then(|config| config.public_url.as_ref()) {
         return (format!("{url}{path}"), InvitationReach::PublicUrl);
     }
-    let running = GatewayClient::local(process).ok().and_then(|gateway| gateway.loopback_url().map(str::to_owned));
-    let root = running.or_else(|| config.map(|config| config.public_url(config.listen).to_string()));
+    if let Ok(gateway) = GatewayClient::local(process)
+        && let Some(root) = gateway.public_url()
+    {
+        let is_local = gateway.loopback_url().is_some();
+        let reach = if is_local { InvitationReach::ThisMachine } else { InvitationReach::PublicUrl };
+        return (format!("{root}{path}"), reach);
+    }
+    let root = config.map(|config| config.public_url(config.listen).to_string());
     (format!("{}{path}", root.unwrap_or_default()), InvitationReach::ThisMachine)
 }
 

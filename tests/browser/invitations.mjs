@@ -326,7 +326,9 @@ async function expired({ scripts, ann, link, name, id }) {
 // Links that there never were: of another gateway, without a part, and without any.
 async function unknown() {
   const folder = mkdtempSync(path.join(tmpdir(), 'lockkeeper-another-'));
-  const another = execFileSync(options.program, ['invite', 'ann', '--data-dir', folder], { encoding: 'utf8', cwd: folder, stdio: ['ignore', 'pipe', 'ignore'] }).trim();
+  const another = execFileSync(options.program, ['invite', 'ann', '--data-dir', folder], { encoding: 'utf8', cwd: folder, stdio: ['ignore', 'pipe', 'ignore'] })
+    .trim()
+    .replace(/^http:..[^/]+/, '');
   rmSync(folder, { recursive: true });
   const { page, ...stranger } = await person({ scripts: false });
   const cases = { 'of another gateway': another, 'without its end': another.slice(0, -3), 'without a secret': '/invite?i=', 'without a query': '/invite', 'with two': `${another}&i=x` };

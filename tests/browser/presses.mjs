@@ -286,7 +286,7 @@ async function invitationVisitedAgain() {
   await photograph(late, options.out, 'invitation-used');
   const further = invited(['--again'], name);
   await late.goto(further.link);
-  await late.getByText('this link makes a further key').waitFor();
+  await late.getByText('this link makes another key').waitFor();
   await photograph(late, options.out, 'invitation-further');
   await stranger.close();
   await context.close();

@@ -25,7 +25,6 @@ use serde_json::{Value, json};
 use self::outcome::{Outcome, contains, equal, typed, within, words};
 
 const CALLBACK: &str = "http://127.0.0.1:7781/callback";
-const WALK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../harness/walk.py");
 
 /// A program with its user.
 struct Program {
@@ -133,7 +132,7 @@ impl Program {
     /// The redirect at the end of an authorization URL.
     fn walk(&self, url: &str) -> Outcome<String> {
         let mut command = Command::new(words(&self.context["python"]));
-        command.args([WALK, url]).env("INTEROP_KEY", words(&self.context["key"]));
+        command.arg(words(&self.context["walk"])).arg(url).env("INTEROP_KEY", words(&self.context["key"]));
         let done = command.output()?;
         if !done.status.success() {
             return Err(String::from_utf8_lossy(&done.stderr).into());
