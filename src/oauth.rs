@@ -92,7 +92,7 @@ use self::{
 };
 use crate::{
     audit::Audit,
-    model::{BackendId, Groups, IdentitySigner},
+    model::{BackendId, Groups, IdentitySigner, UserId},
     storage::{Storage, StorageError},
     support::{Clock, Random, SealingKey, Secret},
 };
@@ -189,7 +189,12 @@ impl OAuth {
         &self.0.invitations
     }
 
-    /// Users, keys and grants that end from now on, by any process. Everything that is held for them ends.
+    /// Users who are disabled or deleted from now on, by any process. Everything that is held for them ends.
+    pub fn gone_users(&self) -> broadcast::Receiver<UserId> {
+        self.0.revocations.gone_users()
+    }
+
+    /// Keys and grants that end from now on, by any process. Their sessions end.
     pub fn ended(&self) -> broadcast::Receiver<EndedAccess> {
         self.0.revocations.ended()
     }

@@ -109,33 +109,49 @@ pub(super) struct HeldParts {
     pub(super) oauth: OAuth,
 }
 
-/// Ends everything held for users, keys and apps whose access ends, by this process or another, until the sender is dropped.
-pub(super) async fn end_held(mut ended: broadcast::Receiver<EndedAccess>, parts: HeldParts) {
+/// Ends everything held for users, keys and apps whose access ends, by this process or another, until the senders are dropped.
+pub(super) async fn end_held(
+    mut gone: broadcast::Receiver<UserId>,
+    mut ended: broadcast::Receiver<EndedAccess>,
+    parts: HeldParts,
+) {
+    let users = async {
+        while let Some(user) = next(&mut gone).await {
+            warn(parts.end_user(&user).await);
+        }
+    };
+    let access = async {
+        while let Some(access) = next(&mut ended).await {
+            warn(match access {
+                EndedAccess::Key(key) => parts.end_key(&key).await,
+                EndedAccess::Grant(grant) => parts.end_app(&grant).await,
+            });
+        }
+    };
+    tokio::join!(users, access);
+}
+
+async fn next<T: Clone>(receiver: &mut broadcast::Receiver<T>) -> Option<T> {
     loop {
-        match ended.recv().await {
-            Ok(access) => parts.end(&access).await,
+        match receiver.recv().await {
+            Ok(next) => return Some(next),
             Err(broadcast::error::RecvError::Lagged(count)) => {
                 tracing::warn!(count, "access ends faster than what is held for it: that ends when it is idle");
             }
-            Err(broadcast::error::RecvError::Closed) => return,
+            Err(broadcast::error::RecvError::Closed) => return None,
         }
+    }
+}
+
+fn warn(done: Result<(), OAuthError>) {
+    if let Err(error) = done {
+        tracing::warn!(%error, "what is held for access that ended may stay until it is idle");
     }
 }
 
 // === impl HeldParts ===
 
 impl HeldParts {
-    async fn end(&self, access: &EndedAccess) {
-        let done = match access {
-            EndedAccess::User(user) => self.end_user(user).await,
-            EndedAccess::Key(key) => self.end_key(key).await,
-            EndedAccess::Grant(grant) => self.end_app(grant).await,
-        };
-        if let Err(error) = done {
-            tracing::warn!(%error, "what is held for access that ended may stay until it is idle");
-        }
-    }
-
     async fn end_user(&self, user: &UserId) -> Result<(), OAuthError> {
         self.frontend.end_user(user).await;
         self.supervisor.user_gone(user);
@@ -146,10 +162,8 @@ impl HeldParts {
 
     /// Ends the sessions of a key, unless it only has fewer rights now.
     async fn end_key(&self, key: &KeyId) -> Result<(), OAuthError> {
-        if let Some(found) = self.oauth.keys().find(key).await?
-            && !self.oauth.keys().is_live(key).await?
-        {
-            self.frontend.end_key(&found.user, key).await;
+        if let Some(user) = self.oauth.keys().user_of_ended(key).await? {
+            self.frontend.end_key(&user, key).await;
         }
         Ok(())
     }

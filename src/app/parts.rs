@@ -53,6 +53,7 @@ impl Parts {
         let cancel = self.cancel.clone();
         self.tracker.spawn(async move { cancel.run_until_cancelled(events).await });
         let ending = events::end_held(
+            self.oauth.gone_users(),
             self.oauth.ended(),
             HeldParts {
                 supervisor: Arc::clone(&self.path.supervisor),

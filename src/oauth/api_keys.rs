@@ -121,10 +121,13 @@ impl Keys {
         let stored = found.as_ref().and_then(|(_, mac)| *mac);
         let is_right = (mac == stored.unwrap_or_else(|| Digest::sha256(""))) & stored.is_some();
         let right = found.filter(|_| is_right).map(|(key, _)| key);
-        if let Some(key) = right.as_ref().filter(|key| key.is_live(now) && key.networks.allow(from)) {
-            self.uses.note_key(&key.id);
-            return Ok(key.clone().into());
-        }
+        let right = match right {
+            Some(key) if key.is_live(now) && key.networks.allow(from) => {
+                self.uses.note_key(&key.id);
+                return Ok(key.into());
+            }
+            other => other,
+        };
         metrics::counter!("lockkeeper_key_refusals_total").increment(1);
         let refusal = limits.count(parsed.map(|key| key.id), from, now);
         // failures beyond the limits are not recorded, so that a flood does not fill the log
@@ -247,6 +250,12 @@ impl Keys {
     /// The key as a record, for a page about it.
     pub async fn find(&self, key: &KeyId) -> Result<Option<ApiKey>, OAuthError> {
         Ok(self.deps.storage.keys().lookup(key).await?.map(|(key, _)| key))
+    }
+
+    /// The user of a key that has ended; `None` if it is valid or unknown.
+    pub async fn user_of_ended(&self, key: &KeyId) -> Result<Option<UserId>, OAuthError> {
+        let now = self.deps.now();
+        Ok(self.find(key).await?.filter(|found| !found.is_live(now)).map(|found| found.user))
     }
 
     /// True if the key is valid. Browser sessions end with their key (`OA-128`).

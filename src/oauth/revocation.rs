@@ -52,14 +52,14 @@ pub(super) struct Revocations {
     read: AtomicI64,
     /// Number of changes of rights that were read so far.
     rights: AtomicU64,
+    /// Users who were disabled or deleted, apart from `ended`: whoever ends many grants displaces none of them.
+    gone: broadcast::Sender<UserId>,
     ended: broadcast::Sender<EndedAccess>,
 }
 
-/// A user, key or grant that has ended, or whose rights have narrowed.
+/// A key or grant that has ended, or whose rights have narrowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EndedAccess {
-    /// Disabled or deleted.
-    User(UserId),
     Key(KeyId),
     Grant(GrantId),
 }
@@ -161,8 +161,18 @@ impl Revocations {
     ) -> Result<Self, OAuthError> {
         let read = AtomicI64::new(deps.now().as_millis());
         let feed = tokio::sync::Mutex::new(deps.storage.revocation_feed().await?);
-        let (rights, ended) = (AtomicU64::new(0), broadcast::Sender::new(MAX_ENDED));
-        Ok(Self { deps, uses, index: RevocationIndex::default(), signing, feed, read, rights, ended })
+        let (gone, ended) = (broadcast::Sender::new(MAX_ENDED), broadcast::Sender::new(MAX_ENDED));
+        Ok(Self {
+            deps,
+            uses,
+            index: RevocationIndex::default(),
+            signing,
+            feed,
+            read,
+            rights: AtomicU64::new(0),
+            gone,
+            ended,
+        })
     }
 
     /// Number of the present state of all keys' rights. A credential that was verified under another number is verified
@@ -171,7 +181,12 @@ impl Revocations {
         self.rights.load(Ordering::Acquire)
     }
 
-    /// What ends from now on.
+    /// Users who are disabled or deleted from now on.
+    pub(super) fn gone_users(&self) -> broadcast::Receiver<UserId> {
+        self.gone.subscribe()
+    }
+
+    /// Keys and grants that end from now on.
     pub(super) fn ended(&self) -> broadcast::Receiver<EndedAccess> {
         self.ended.subscribe()
     }
@@ -239,18 +254,14 @@ impl Revocations {
             let news = feed.read().await?;
             for revocation in &news {
                 self.index.revoke(revocation);
-                let ended = match revocation {
-                    Revocation::User(user) => EndedAccess::User(user.clone()),
-                    Revocation::Key(key) => EndedAccess::Key(key.clone()),
-                    Revocation::Grant(grant) => EndedAccess::Grant(grant.clone()),
-                    Revocation::Rights(_) => {
-                        self.rights.fetch_add(1, Ordering::AcqRel);
-                        continue;
-                    }
-                    _ => continue,
-                };
                 // nothing to do without a listener
-                let _ = self.ended.send(ended);
+                match revocation {
+                    Revocation::Rights(_) => drop(self.rights.fetch_add(1, Ordering::AcqRel)),
+                    Revocation::User(user) => drop(self.gone.send(user.clone())),
+                    Revocation::Key(key) => drop(self.ended.send(EndedAccess::Key(key.clone()))),
+                    Revocation::Grant(grant) => drop(self.ended.send(EndedAccess::Grant(grant.clone()))),
+                    _ => {}
+                }
             }
             if news.iter().any(|revocation| matches!(revocation, Revocation::SigningKey(_))) {
                 self.signing.sync().await?;

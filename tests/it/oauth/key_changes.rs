@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 use lockkeeper::{
     model::{Access, AllowedBackends, BackendId, KeyChange, KeyEnd, KeyId, KeyRotation, Rights, RotatedUser},
-    oauth::{EndedAccess, KeyHolder, StoreOutcome},
+    oauth::{KeyHolder, StoreOutcome},
     support::{Clock as _, Secret},
 };
 use serde_json::Value;
@@ -142,11 +142,10 @@ async fn oa_157_nothing_new_is_made_for_a_user_who_is_deleted_meanwhile() {
     let (client, browser) = (authority.client().await, browser("a"));
     let transaction = authority.begin(&Authority::query(&client, &[])).await;
     authority.oauth.authorization().keep(&transaction, &browser, &holder).await.unwrap();
-    let mut gone = authority.oauth.ended();
+    let mut gone = authority.oauth.gone_users();
     let ended = authority.oauth.users().delete(&holder.user).await.unwrap().unwrap();
     assert_eq!((ended.keys.len(), ended.apps.len()), (1, 0));
-    let ended: Vec<EndedAccess> = std::iter::from_fn(|| gone.try_recv().ok()).collect();
-    assert!(ended.contains(&EndedAccess::User(holder.user.clone())), "what is held for the user ends: {ended:?}");
+    assert_eq!(gone.try_recv().unwrap(), holder.user, "what is held for the user ends");
     assert!(approve(&authority.oauth, &transaction.id, &browser, &holder).await.is_err());
     assert!(authority.oauth.grants().of(&holder.user).await.unwrap().is_empty());
 }
