@@ -51,8 +51,7 @@ struct Budget {
 impl Budgets {
     /// Takes the cost of a row from the budgets.
     pub(super) fn take(&mut self, line: &AuditLine, now: Timestamp) -> Cost {
-        // what an operator does to a user is none of the user's doing
-        let Some(user) = line.operator().or_else(|| line.user()) else {
+        let Some(user) = line.cause() else {
             return self
                 .of_strangers
                 .entry(line.event)
@@ -148,6 +147,15 @@ mod tests {
         let read = || AuditLine::new("output_read", "output of a server read");
         assert_eq!(rows(&read()), 100);
         assert_eq!(rows(&read().by_operator(&"root".to_owned())), 500, "each use has its row");
+    }
+
+    #[test]
+    fn a_stranger_with_an_old_key_takes_nothing_from_its_user() {
+        let mut budgets = Budgets::default();
+        let refused = || AuditLine::new("key_refused", "refused").with("user", "ann").of_stranger();
+        assert_eq!((0..500).filter(|_| budgets.take(&refused(), START) == Cost::Row).count(), 100);
+        let spent = (0..2_000).filter(|_| rows(&mut budgets, "ann", START)).count();
+        assert_eq!(spent, 1_000, "her own allowance is whole");
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub(super) struct AuditLine {
     text: &'static str,
     weight: Weight,
     fields: Vec<(&'static str, String)>,
+    /// True if somebody else caused it than the user and the operator whom it names.
+    is_of_stranger: bool,
 }
 
 /// The beginning of the name of an operator in `by`.
@@ -28,7 +30,7 @@ enum Weight {
 
 impl AuditLine {
     pub(super) const fn new(event: &'static str, text: &'static str) -> Self {
-        Self { event, text, weight: Weight::Usual, fields: Vec::new() }
+        Self { event, text, weight: Weight::Usual, fields: Vec::new(), is_of_stranger: false }
     }
 
     /// An attempt that an operator should see.
@@ -65,12 +67,18 @@ impl AuditLine {
         self
     }
 
-    /// The operator who caused it, if it is known who that is.
-    pub(super) fn operator(&self) -> Option<&str> {
-        self.get("by").filter(|by| by.starts_with(OPERATOR))
+    /// Says that a stranger caused it, such as one with a key that has ended.
+    pub(super) fn of_stranger(self) -> Self {
+        Self { is_of_stranger: true, ..self }
     }
 
-    /// The user who caused it.
+    /// The operator who caused it, if it is known who that is, else the user; `None` for a stranger.
+    pub(super) fn cause(&self) -> Option<&str> {
+        let operator = self.get("by").filter(|by| by.starts_with(OPERATOR));
+        operator.or_else(|| self.user()).filter(|_| !self.is_of_stranger)
+    }
+
+    /// The user whom it concerns.
     pub(super) fn user(&self) -> Option<&str> {
         self.get("user")
     }

@@ -45,7 +45,8 @@ impl RefusalEvent {
                 .with("user", user)
                 .with("key", key)
                 .with("ip", from)
-                .with("reason", reason),
+                .with("reason", reason)
+                .of_stranger(),
             Self::KeyMisplaced { key, reason } => {
                 L::new("key_misplaced", "API key refused").maybe("key", key.as_ref()).with("reason", reason)
             }
