@@ -25,6 +25,7 @@ use crate::{
     config::{PublicUrl, text_of},
     fetch::{self, BodyBound, FetchError, FetchRequest, OpenBounds, OpenClient},
     model::status::Status,
+    oauth_client::is_loopback,
     support::Secret,
 };
 
@@ -146,12 +147,7 @@ impl GatewayClient {
         }
         let host = self.host.as_deref()?;
         let url = Url::parse(&format!("https://{host}")).ok()?;
-        let is_local = match url.host()? {
-            url::Host::Domain(name) => name == "localhost",
-            url::Host::Ipv4(address) => address.is_loopback(),
-            url::Host::Ipv6(address) => address.is_loopback(),
-        };
-        Some(format!("{}://{host}", if is_local { "http" } else { "https" }))
+        Some(format!("{}://{host}", if is_loopback(&url) { "http" } else { "https" }))
     }
 
     /// Status of the gateway, parsed and as JSON.
