@@ -96,8 +96,8 @@ const fn sentence(refusal: ChoiceRefusal) -> &'static str {
             "What you may use here has changed since you opened this page. These are the servers now: check your choice."
         }
         ChoiceRefusal::TooMany => {
-            "The names of the chosen servers are too long for the key that the app gets. Choose fewer, or all of them \
-             without read-only."
+            "The names of the chosen servers are too long for the key that the app gets. Choose fewer, or everything \
+             of all of them."
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The fields of a form in which a name may be repeated, as a name of several checkboxes is.
+//! The fields of a form in which a name may be repeated, once for each server.
 
 use serde::{
     Deserialize,
