@@ -143,7 +143,7 @@ impl Gateway {
     }
 
     /// Sentences for the operator about results that violate their schema, about tools of `read_only_tools` that do not
-    /// only read by the server's word, and about lists of an earlier process.
+    /// only read, as the server has it, and about lists of an earlier process.
     pub fn warnings(&self, id: &BackendId) -> Vec<String> {
         let backends = self.shared.backends.load();
         let Some(entry) = backends.find(id.as_str()) else { return Vec::new() };
@@ -158,7 +158,7 @@ impl Gateway {
         warnings
     }
 
-    /// A sentence about tools that only read by the server's word, and that `read_only_tools` does not list.
+    /// A sentence about tools that the server says only read, and that `read_only_tools` does not list.
     pub fn further_read_only_tools(&self, id: &BackendId) -> Option<String> {
         let backends = self.shared.backends.load();
         let entry = backends.find(id.as_str())?;

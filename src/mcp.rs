@@ -38,6 +38,7 @@ pub mod server_origin;
 pub mod sole_client;
 mod spelling;
 pub(crate) mod task;
+mod tool_hint;
 pub mod translate;
 pub mod uri;
 
@@ -57,4 +58,5 @@ pub use reply::{Answer, AnswerEvent, AnswerReceiver, Event, Notification, Outcom
 pub use revision::{Era, Feature, Revision};
 pub use server_origin::ServerOrigin;
 pub use sole_client::SoleClient;
+pub(crate) use tool_hint::ToolHint;
 pub use translate::{Facts, Untranslatable};

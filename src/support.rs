@@ -44,7 +44,7 @@ pub use latch::Latch;
 pub use live::Live;
 pub use memory::{Account, MemoryBudget};
 pub use once::SpentDigests;
-pub use printable::{pasted, printable, printable_name, printable_text};
+pub use printable::{first_names, pasted, printable, printable_name, printable_text};
 pub use process_table::{ProcessIdentity, ProcessTable, ProcessUse, kernel_identity, own_memory};
 pub use random::{OsRandom, Random, SeededRandom};
 pub use sealing::{NotSealedHere, SealingKey};

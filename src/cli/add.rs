@@ -13,7 +13,9 @@ use super::{
     client,
     documents::{self, Became},
     failure::CommandFailure,
-    inputs, page_viewer,
+    inputs,
+    output::number_of,
+    page_viewer,
     probe::Probe,
     process::ProcessContext,
     running_gateway::{self, FileReader},
@@ -26,7 +28,7 @@ use crate::{
         BackendId, Groups,
         status::{BackendState, BackendStatus, last_output},
     },
-    support::printable,
+    support::{first_names, printable},
 };
 
 const EXAMPLES: &str = "\
@@ -358,13 +360,8 @@ impl Tried {
     fn sentence(&self) -> String {
         let server = self.status.server.as_deref().unwrap_or("a server without a name");
         let version = self.status.protocol_version.as_deref().unwrap_or("-");
-        let (shown, rest) = self.tools.split_at(self.tools.len().min(SHOWN));
-        let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
-        let tools = match self.tools.len() {
-            0 => "no tools".to_owned(),
-            1 => format!("1 tool: {}", shown.join(", ")),
-            number => format!("{number} tools: {}{more}", shown.join(", ")),
-        };
+        let tools = first_names(&self.tools, SHOWN)
+            .map_or_else(|| "no tools".to_owned(), |names| format!("{}: {names}", number_of(self.tools.len(), "tool")));
         printable(&format!(": {server} (MCP {version}), {tools}"))
     }
 }

@@ -1,5 +1,7 @@
 //! Names of tools that some clients refuse, since they put a prefix of their own before them. Knows nothing of servers.
 
+use crate::support::first_names;
+
 /// The longest name of a tool that the APIs of models accept, in characters.
 const MAX_WITH_PREFIX: usize = 64;
 /// The prefix of Claude Code and others, for a gateway that was added as `lockkeeper`.
@@ -11,15 +13,10 @@ const SHOWN: usize = 5;
 pub(super) fn warning(names: &[String]) -> Option<String> {
     let most = MAX_WITH_PREFIX - PREFIX.len();
     let long: Vec<&str> = names.iter().map(String::as_str).filter(|name| name.chars().count() > most).collect();
-    let (first, rest) = long.split_at(long.len().min(SHOWN));
-    if first.is_empty() {
-        return None;
-    }
-    let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+    let names = first_names(&long, SHOWN)?;
     Some(format!(
-        "tool names above {most} characters are refused by clients that write `{PREFIX}` before them: {}{more}; set \
-         `tool_name_length = {most}` in `[limits]`, or shorten them with `rename` in `[servers.<name>.tools]`",
-        first.join(", ")
+        "tool names above {most} characters are refused by clients that write `{PREFIX}` before them: {names}; set \
+         `tool_name_length = {most}` in `[limits]`, or shorten them with `rename` in `[servers.<name>.tools]`"
     ))
 }
 

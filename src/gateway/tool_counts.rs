@@ -3,7 +3,7 @@
 
 use super::Gateway;
 use crate::{
-    mcp::ListKind,
+    mcp::{ListKind, ToolHint},
     model::{BackendId, Caller, Rights, Target, UserId, status::ToolCounts},
 };
 
@@ -17,7 +17,7 @@ impl Gateway {
         let seen = self.shared.backends.load().visible_one(target, &caller, server)?;
         let list = seen.entry.catalog.known(user, ListKind::Tools)?;
         let mut counts = ToolCounts::default();
-        for (entry, is_hinted) in list.entries.iter().zip(list.hinted()) {
+        for (entry, hint) in list.entries.iter().zip(list.tool_hints()) {
             if seen.entry.configured.connect_tool == Some(&*entry.key) {
                 // the page that unlocks the server comes before its tools
                 return None;
@@ -25,7 +25,7 @@ impl Gateway {
             if seen.shows_tool(&entry.key) {
                 let is_read_only = seen.entry.read_only_tools.contains(&entry.key);
                 counts.tools += 1;
-                counts.changing += usize::from(!is_hinted && !is_read_only);
+                counts.changing += usize::from(*hint != ToolHint::Reads && !is_read_only);
                 counts.read_only += usize::from(is_read_only);
             }
         }

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::{
-    mcp::{Call, Context, ErrorObject, Event, Method, Outcome, Payload, Reply, Server, json, methods::places},
+    mcp::{
+        Call, Context, ErrorObject, Event, Method, Outcome, Payload, Reply, Server, ToolHint, json, methods::places,
+    },
     model::{ToolRules, WritingTools},
 };
 
@@ -45,9 +47,8 @@ impl ToolView {
         let Some(own) = json::member(tool.as_bytes(), "name").and_then(json::unquote) else {
             return Some(tool.to_owned());
         };
-        let annotations = json::member(tool.as_bytes(), "annotations").unwrap_or("{}");
-        let changes_nothing = json::member(annotations.as_bytes(), "readOnlyHint") == Some("true");
-        if !self.rules.offers(&own) || (self.rules.read_only == WritingTools::LeftOut && !changes_nothing) {
+        let is_left_out = || ToolHint::of(tool.as_bytes()) != ToolHint::Reads;
+        if !self.rules.offers(&own) || (self.rules.read_only == WritingTools::LeftOut && is_left_out()) {
             return None;
         }
         let mut edited = Bytes::copy_from_slice(tool.as_bytes());

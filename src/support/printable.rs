@@ -71,6 +71,17 @@ pub fn printable_name(text: &str, most: usize) -> String {
     words.join(" ").chars().take(most).collect::<String>().trim_end().to_owned()
 }
 
+/// The first of these names and the number of the others, such as `a, b and 3 more`; `None` if there are none.
+pub fn first_names<S: AsRef<str>>(names: &[S], most: usize) -> Option<String> {
+    let (first, rest) = names.split_at(names.len().min(most));
+    let shown = first.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
+    match rest.len() {
+        _ if names.is_empty() => None,
+        0 => Some(shown),
+        more => Some(format!("{shown} and {more} more")),
+    }
+}
+
 /// Untrusted text of several lines, for a terminal: unchanged except for control sequences and bidi controls.
 pub fn printable_text(text: &str) -> String {
     let shown = |c: char| match c {
@@ -175,6 +186,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_long_list_says_how_many_more_there_are() {
+        let names = ["a", "b", "c"];
+        assert_eq!(first_names(&names, 3).as_deref(), Some("a, b, c"));
+        assert_eq!(first_names(&names, 2).as_deref(), Some("a, b and 1 more"));
+        assert_eq!(first_names::<&str>(&[], 2), None);
+    }
 
     #[test]
     fn invisible_and_bidi_characters_are_removed() {

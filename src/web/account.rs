@@ -31,7 +31,7 @@ use crate::{
         },
     },
     oauth::{GrantView, KeyHolder},
-    support::Timestamp,
+    support::{Timestamp, first_names},
 };
 
 /// Number of an app's servers in its row.
@@ -289,7 +289,7 @@ fn grant_row(
         client: view.client_name.clone(),
         destination: texts::grant_destination(view),
         permissions: permissions.into_iter().filter(|one| one.sensitivity == texts::Sensitivity::High).collect(),
-        summary: texts::list(&names, SHOWN_SERVERS)
+        summary: first_names(&names, SHOWN_SERVERS)
             .unwrap_or_else(|| if servers.is_empty() { "no servers" } else { "no others" }.to_owned()),
         servers,
         ends: texts::day(grant.expires),

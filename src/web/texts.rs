@@ -186,16 +186,6 @@ pub(super) fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Names, at most this many; `None` if there are none.
-pub(super) fn list(names: &[String], most: usize) -> Option<String> {
-    let shown = names.get(..most).unwrap_or(names).join(", ");
-    match names.len().saturating_sub(most) {
-        _ if names.is_empty() => None,
-        0 => Some(shown),
-        more => Some(format!("{shown} and {more} more")),
-    }
-}
-
 fn sentence(scope: &Scope, groups: &Groups) -> String {
     match scope {
         Scope::Use => "Use every server behind this gateway that your key opens".to_owned(),
@@ -251,14 +241,6 @@ mod tests {
     fn a_day_is_written_out() {
         assert_eq!(day(Timestamp::from_seconds(0)), "1 January 1970");
         assert_eq!(day(Timestamp::from_seconds(1_811_548_800)), "29 May 2027");
-    }
-
-    #[test]
-    fn a_long_list_says_how_many_more_there_are() {
-        let names = ["a", "b", "c"].map(str::to_owned);
-        assert_eq!(list(&names, 3).as_deref(), Some("a, b, c"));
-        assert_eq!(list(&names, 2).as_deref(), Some("a, b and 1 more"));
-        assert_eq!(list(&[], 2), None);
     }
 
     #[test]

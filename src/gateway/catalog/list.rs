@@ -13,7 +13,7 @@ use url::Origin;
 use crate::{
     gateway::{hints::CacheHints, names, rewrite::Rewriter},
     mcp::{
-        Facts, Feature, ListKind, Payload, Revision, ServerOrigin,
+        Facts, Feature, ListKind, Payload, Revision, ServerOrigin, ToolHint,
         json::{self, Object},
         methods::places,
         mirrored_params::Mirrored,
@@ -56,8 +56,8 @@ pub(crate) struct List {
     keys: HashSet<String>,
     /// Positions of the entries in the order of their keys; filled by the first search.
     by_key: OnceLock<Vec<usize>>,
-    /// For each tool, whether it is said to read only; filled by the first question.
-    hinted: OnceLock<Vec<bool>>,
+    /// What the server says of each tool; filled by the first question.
+    tool_hints: OnceLock<Vec<ToolHint>>,
     /// Positions and origins of resources and templates that are web addresses.
     web: Vec<(usize, Option<Origin>)>,
     /// Digest of its pages as received; `None` if there were none.
@@ -342,13 +342,9 @@ impl List {
         self.entries.len()
     }
 
-    /// For each tool, whether its server says that it only reads (`readOnlyHint`).
-    pub(crate) fn hinted(&self) -> &[bool] {
-        let is_hinted = |entry: &ListEntry| {
-            let annotations = Object::parse(&entry.raw)?.get("annotations")?;
-            Object::parse(annotations.as_bytes())?.get("readOnlyHint").map(|hint| hint.trim() == "true")
-        };
-        self.hinted.get_or_init(|| self.entries.iter().map(|entry| is_hinted(entry) == Some(true)).collect())
+    /// What the server says of each tool, in the order of the entries.
+    pub(crate) fn tool_hints(&self) -> &[ToolHint] {
+        self.tool_hints.get_or_init(|| self.entries.iter().map(|entry| ToolHint::of(&entry.raw)).collect())
     }
 }
 

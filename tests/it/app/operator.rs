@@ -117,7 +117,8 @@ async fn the_status_says_where_a_server_contradicts_read_only_tools_and_no_right
     let listed = "read_only_tools = [\"wipe\\u001b[2J\", \"look\"]\n";
     let gateway = start(folder, &format!("[servers.git]\nera = \"legacy\"\n{}{listed}", server.lines())).await;
     let shown = printed(folder, &["status"]).await;
-    let sentence = "git: by the server's word these do not only read, and `read_only_tools` lists them: wipe?[2J. Keys";
+    let sentence =
+        "git: the server does not say that these only read, but `read_only_tools` lists them: wipe?[2J. Keys";
     assert!(shown.contains(sentence), "{shown}");
     let reader = Person::new(&gateway.url, &made_key(folder, &["--direct", "--server", "git:read"]));
     assert_eq!(reader.client("2025-11-25", json!({})).tools().await.len(), 2, "the operator decides");

@@ -97,9 +97,9 @@ fn what_a_server_says_of_its_tools_is_shown_and_more_of_it_with_verbose() {
         let output = lockkeeper(folder.path(), &words, &[("PATH", "/usr/local/bin:/usr/bin:/bin")]);
         shown(folder.path(), &output)
     };
-    let contrary =
-        "these do not only read, and `read_only_tools` lists them: wipe, drop, quiet. Keys with `:read` may call them";
-    let further = "these only read, and `read_only_tools` does not list them: more";
+    let contrary = "the server does not say that these only read, but `read_only_tools` lists them: wipe, drop, quiet. \
+                    Keys with `:read` may call them";
+    let further = "the server says that these only read, but `read_only_tools` does not list them: more";
     let listed = r#"["look", "wipe", "drop", "quiet"]"#;
     let brief = check(listed, &[]);
     assert!(brief.starts_with("0\n") && brief.contains(contrary), "{brief}");
@@ -108,7 +108,7 @@ fn what_a_server_says_of_its_tools_is_shown_and_more_of_it_with_verbose() {
     assert!(long.contains(contrary) && long.contains(further) && long.contains("for its authors"), "{long}");
     assert!(long.contains("\none     tool  quiet\n"), "{long}");
     let silent = check(r#"["look", "more"]"#, &["-v"]);
-    assert!(!silent.contains("by the server's word"), "{silent}");
+    assert!(!silent.contains("only read, but `read_only_tools`"), "{silent}");
 }
 
 #[test]
