@@ -166,7 +166,7 @@ impl Gateway {
     }
 
     /// List entries hidden from clients, or shown only at the backend's own endpoint, with the reasons; at most
-    /// [`MAX_LEFT_OUT`].
+    /// `MAX_LEFT_OUT`.
     pub fn left_out(&self, id: &BackendId) -> Vec<OmittedEntry> {
         let backends = self.shared.backends.load();
         let Some(entry) = backends.find(id.as_str()) else { return Vec::new() };

@@ -352,7 +352,7 @@ fn read_begun(
 // === impl Frame ===
 
 impl Frame {
-    /// Reads one message, or a batch. A batch that is empty (JSON-RPC 2.0, section 6), or has more than [`MAX_BATCH`]
+    /// Reads one message, or a batch. A batch that is empty (JSON-RPC 2.0, section 6), or has more than `MAX_BATCH`
     /// messages, is malformed as a whole.
     pub fn parse(text: &Bytes) -> Result<Self, Malformed> {
         if !text.trim_ascii_start().starts_with(b"[") {

@@ -21,8 +21,9 @@ use crate::{
 
 /// A visit is remembered for this long after its end.
 const LIFETIME: Duration = Duration::from_mins(10);
-/// Maximum number of visits of a browser, without the present one; the oldest go.
-const MAX_VISITS: usize = 6;
+/// Maximum number of visits of a browser, without the present one; the oldest go. Eight tabs that a browser opens at once
+/// bring one each, and the first seven logins in them one more.
+const MAX_VISITS: usize = 16;
 /// Length of the digest in a cookie.
 const LENGTH: usize = 43;
 
@@ -174,7 +175,7 @@ mod tests {
     #[test]
     fn a_browser_remembers_a_bounded_number_of_visits() {
         let mut jar: Vec<HeaderValue> = Vec::new();
-        for number in 0..10_i32 {
+        for number in 0..20_i32 {
             let now = NOW + Duration::from_secs(u64::from(number.unsigned_abs()));
             let lines = set(&sent(&jar), i128::from(number), now);
             let gone: Vec<&str> = lines
@@ -186,8 +187,8 @@ mod tests {
             jar.retain(|line| !gone.contains(&line.to_str().unwrap().split('=').next().unwrap()));
             jar.extend(lines.iter().filter(|line| !line.to_str().unwrap().contains("Max-Age=0")).cloned());
         }
-        let left = EarlierVisits::read(&sent(&jar), &settings(), NOW + Duration::from_secs(10));
-        let expected: Vec<Visit> = (4..10).map(|number| Visit::of(Id(number))).collect();
+        let left = EarlierVisits::read(&sent(&jar), &settings(), NOW + Duration::from_secs(20));
+        let expected: Vec<Visit> = (4..20).map(|number| Visit::of(Id(number))).collect();
         assert_eq!(left.iter().cloned().collect::<Vec<_>>(), expected);
     }
 

@@ -113,16 +113,19 @@ async fn oa_151_a_consent_page_says_that_another_person_is_logged_in_now() {
 }
 
 #[tokio::test]
-async fn oa_151_two_first_pages_at_once_both_work() {
+async fn oa_151_eight_first_pages_at_once_all_work_and_the_first_of_them_last() {
     let site = Site::open().await;
     let client = site.register("App", CALLBACK).await;
-    // neither request has a cookie; the cookie of the second answer replaces that of the first
-    let (mut browser, mut other) = (site.browser(), site.browser());
-    let one = browser.authorize(&client, &[("state", "1")]).await;
-    let two = other.authorize(&client, &[("state", "2")]).await;
-    browser.cookie = other.cookie.clone();
-    browser.visits.append(&mut other.visits);
-    for page in [&one, &two] {
+    // no request has a cookie; each answer replaces the cookie of the one before
+    let mut browser = site.browser();
+    let mut pages = Vec::new();
+    for state in ["1", "2", "3", "4", "5", "6", "7", "8"] {
+        let mut tab = site.browser();
+        pages.push(tab.authorize(&client, &[("state", state)]).await);
+        browser.cookie = tab.cookie.clone();
+        browser.visits.append(&mut tab.visits);
+    }
+    for page in pages.iter().rev() {
         let consent = browser.log_in(page, &site.key).await;
         assert!(consent.heading().contains("App"), "{}", consent.heading());
     }
