@@ -46,7 +46,6 @@ mod server_lists;
 mod signing_keys;
 mod steps;
 mod task_owners;
-mod template;
 mod transactions;
 mod upstream_clients;
 mod upstream_tokens;

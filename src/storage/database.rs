@@ -5,12 +5,11 @@ use std::time::Duration;
 use sqlx::{
     Any, AnyConnection, AnyPool, Connection as _, Transaction,
     any::{AnyPoolOptions, install_default_drivers},
-    migrate::{MigrateError, Migrator},
+    migrate::MigrateError,
     postgres::PgDatabaseError,
 };
 use tokio::time::timeout;
 
-use super::migrations;
 use crate::support::Timestamp;
 
 /// Maximum time to wait for a lock of the database.
@@ -110,22 +109,6 @@ impl Database {
         }
     }
 
-    /// Brings the schema up to date.
-    pub(super) async fn migrate(&self) -> Result<(), StorageError> {
-        let migrator = self.engine.migrator();
-        migrator.run(&self.pool).await.map_err(|error| match error {
-            MigrateError::VersionMissing(found) => {
-                StorageError::Newer { found, known: migrator.iter().map(|one| one.version).max().unwrap_or(0) }
-            }
-            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)
-                if let Some(unusable) = of_disk(&error) =>
-            {
-                unusable
-            }
-            error => error.into(),
-        })
-    }
-
     /// Begins an exclusive write transaction (`OA-143`): one at a time, of all processes on the database. Rolled back
     /// unless committed.
     pub(super) async fn change(&self) -> Result<Transaction<'static, Any>, StorageError> {
@@ -160,7 +143,7 @@ async fn unusable_disk(url: &str, settings: &'static str) -> Option<StorageError
         // a new file maps its shared memory at the first read
         sqlx::raw_sql("PRAGMA user_version").execute(&mut connection).await
     };
-    of_disk(&tried.await.err()?)
+    StorageError::of_disk(&tried.await.err()?)
 }
 
 /// Why a pool got no connection, which it does not report itself.
@@ -168,17 +151,6 @@ async fn why_unreachable(url: &str) -> StorageError {
     match timeout(LOCK_TIMEOUT, AnyConnection::connect(url)).await {
         Ok(Err(error)) => StorageError::Unreachable(error),
         Ok(Ok(_)) | Err(_) => StorageError::Silent,
-    }
-}
-
-// === impl Engine ===
-
-impl Engine {
-    fn migrator(self) -> Migrator {
-        match self {
-            Self::Sqlite => migrations::sqlite(),
-            Self::PostgreSql => migrations::postgresql(),
-        }
     }
 }
 
@@ -213,6 +185,21 @@ impl StorageError {
         }
     }
 
+    /// The error of SQLite for an unusable disk.
+    pub(super) fn of_disk(error: &sqlx::Error) -> Option<Self> {
+        let sqlx::Error::Database(error) = error else { return None };
+        if error.try_downcast_ref::<PgDatabaseError>().is_some() {
+            return None;
+        }
+        match &*error.code()? {
+            // SQLITE_FULL, and SQLITE_IOERR_SHMSIZE of the shared memory of a file
+            "13" | "4874" => Some(Self::DiskFull),
+            // SQLITE_IOERR_SHMMAP
+            "5386" => Some(Self::NoSharedMemory),
+            _ => None,
+        }
+    }
+
     fn code(&self) -> Option<Code<'_>> {
         let Self::Query(sqlx::Error::Database(error)) = self else { return None };
         if let Some(error) = error.try_downcast_ref::<PgDatabaseError>() {
@@ -225,22 +212,7 @@ impl StorageError {
 
 impl From<sqlx::Error> for StorageError {
     fn from(error: sqlx::Error) -> Self {
-        of_disk(&error).unwrap_or(Self::Query(error))
-    }
-}
-
-/// The error of SQLite for an unusable disk.
-fn of_disk(error: &sqlx::Error) -> Option<StorageError> {
-    let sqlx::Error::Database(error) = error else { return None };
-    if error.try_downcast_ref::<PgDatabaseError>().is_some() {
-        return None;
-    }
-    match &*error.code()? {
-        // SQLITE_FULL, and SQLITE_IOERR_SHMSIZE of the shared memory of a file
-        "13" | "4874" => Some(StorageError::DiskFull),
-        // SQLITE_IOERR_SHMMAP
-        "5386" => Some(StorageError::NoSharedMemory),
-        _ => None,
+        Self::of_disk(&error).unwrap_or(Self::Query(error))
     }
 }
 

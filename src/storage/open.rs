@@ -14,7 +14,7 @@ use url::Url;
 use super::{
     Storage,
     database::{Database, Engine, LOCK_TIMEOUT, StorageError},
-    file, template,
+    file,
 };
 
 /// Maximum time for an idle connection to a server to answer before its use.
@@ -150,7 +150,7 @@ impl Storage {
     /// An empty database for tests: in memory, or a new schema of the PostgreSQL database at `server`, which stays there.
     pub async fn for_tests(server: Option<&str>) -> Result<Self, StorageError> {
         static SCHEMAS: AtomicU32 = AtomicU32::new(0);
-        let Some(server) = server else { return Ok(Self::of_one(template::copied().await?)) };
+        let Some(server) = server else { return Self::in_memory().await };
         let schema = format!("test_{}_{}", std::process::id(), SCHEMAS.fetch_add(1, Ordering::Relaxed));
         let place = (Engine::PostgreSql, server);
         let database = Database::connect(AnyPoolOptions::new().max_connections(1), place, "").await?;

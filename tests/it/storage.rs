@@ -1,6 +1,7 @@
 //! The `storage` module, tested through its public interface.
 
 mod account_tokens;
+mod baseline;
 pub(crate) mod filling;
 mod plans;
 pub(crate) mod postgres;
@@ -121,13 +122,9 @@ async fn one_user_or_odd_capabilities_do_not_displace_the_lists_of_others() {
 }
 
 /// A database from before the migrations after `version`.
-async fn database_of(version: i64, path: &std::path::Path) -> sqlx::SqlitePool {
-    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path).create_if_missing(true);
-    let pool = sqlx::SqlitePool::connect_with(options).await.unwrap();
-    let mut migrator = sqlx::migrate::Migrator::new(std::path::Path::new("migrations")).await.unwrap();
-    let known: Vec<_> = migrator.iter().filter(|migration| migration.version <= version).cloned().collect();
-    migrator.migrations = known.into();
-    migrator.run(&pool).await.unwrap();
+async fn database_of(version: i64, folder: &std::path::Path) -> sqlx::AnyPool {
+    let (_, pool) = filling::empty_database(folder, None).await;
+    baseline::run_before(&pool, version).await;
     pool
 }
 
@@ -135,7 +132,7 @@ async fn database_of(version: i64, path: &std::path::Path) -> sqlx::SqlitePool {
 async fn a_database_of_a_newer_program_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lockkeeper.sqlite3");
-    let newer = database_of(i64::MAX, &path).await;
+    let newer = database_of(i64::MAX, folder.path()).await;
     let row = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
                VALUES (99990, 'of tomorrow', 1, x'00', 1)";
     sqlx::query(row).execute(&newer).await.unwrap();
@@ -152,7 +149,7 @@ async fn a_database_of_a_newer_program_is_refused() {
 async fn keys_that_share_a_user_stay_and_are_reported_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lockkeeper.sqlite3");
-    let old = database_of(50, &path).await;
+    let old = database_of(50, folder.path()).await;
     let rights = r#"{"backends":"all","admin":false}"#;
     for user in ["owner", "ann"] {
         sqlx::query("INSERT INTO users VALUES (?, 1)").bind(user).execute(&old).await.unwrap();
@@ -189,7 +186,7 @@ async fn keys_that_share_a_user_stay_and_are_reported_once() {
 async fn logins_survive_the_migration_that_deletes_anonymous_sessions() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lockkeeper.sqlite3");
-    let before = database_of(50, &path).await;
+    let before = database_of(50, folder.path()).await;
     let old =
         |login: &str| format!(r#"{{"visit":{{"seed":"s","login":{login},"forms":{{"secret":"x","spent":["a"]}}}}}}"#);
     for (name, key, login) in [("known", Some("k1"), r#"{"key":"k1","transaction":"t"}"#), ("stranger", None, "null")] {

@@ -39,11 +39,11 @@ pub(crate) enum Ages {
     Ended,
 }
 
-/// A database without rows, of the test's own: a file in this folder, or a schema on this server.
-pub(crate) async fn new_database(folder: &Path, server: Option<&str>) -> (String, AnyPool) {
+/// A database without tables, of the test's own: a file in this folder, or a schema on this server.
+pub(crate) async fn empty_database(folder: &Path, server: Option<&str>) -> (String, AnyPool) {
     sqlx::any::install_default_drivers();
     let url = match server {
-        None => format!("sqlite://{}", folder.join("lockkeeper.sqlite3").display()),
+        None => format!("sqlite://{}?mode=rwc", folder.join("lockkeeper.sqlite3").display()),
         Some(server) => {
             let schema = format!("filled_{}_{}", std::process::id(), folder.file_name().unwrap().display());
             let schema = schema.replace(|sign: char| !sign.is_ascii_alphanumeric(), "_").to_lowercase();
@@ -52,12 +52,18 @@ pub(crate) async fn new_database(folder: &Path, server: Option<&str>) -> (String
             format!("{server}?options[search_path]={schema}")
         }
     };
+    let pool = AnyPoolOptions::new().max_connections(1).idle_timeout(None).connect(&url).await.unwrap();
+    (url, pool)
+}
+
+/// A database without rows, of the test's own.
+pub(crate) async fn new_database(folder: &Path, server: Option<&str>) -> (String, AnyPool) {
+    let (url, pool) = empty_database(folder, server).await;
     let storage = match server {
         None => Storage::open(&folder.join("lockkeeper.sqlite3")).await.unwrap(),
         Some(_) => Storage::connect(&url).await.unwrap(),
     };
     storage.close().await;
-    let pool = AnyPoolOptions::new().max_connections(1).idle_timeout(None).connect(&url).await.unwrap();
     (url, pool)
 }
 
