@@ -1,8 +1,8 @@
-//! The command line: one file per subcommand. Knows every module, decides nothing.
+//! The command line, one file for each subcommand. Commands call the other modules; the rules are there.
 //!
 //! Results go to standard output; logs, notes and errors go to standard error. Exit codes: 0 done, 1 failed, 2 wrong
-//! usage or configuration. Each subcommand is an argument struct with `run`; to add one: a file, a variant of
-//! [`Command`], and an arm in its `run`.
+//! usage or configuration. Each subcommand is an argument struct with a `run` method. To add one, write its file, and
+//! add a variant to [`Command`] and an arm to each of its methods.
 
 pub mod add;
 pub mod arguments;
@@ -193,7 +193,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, mut process: ProcessCo
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(mut error) => {
-            // how a value that looks like an option is written, which is rarely meant
+            // clap's hint on how to pass a value that looks like an option, which people rarely mean to do
             error.remove(ContextKind::Suggested);
             let printed = error.print();
             let asked_for = !error.use_stderr();
@@ -210,7 +210,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, mut process: ProcessCo
         Ok(()) => Exit::Done,
         Err(failure) => process.output.failure(&failure.with_options(&options)),
     };
-    // only blocking calls without a waiting task may still run, such as a name look-up
+    // only blocking calls that no task waits for may still run, such as a name look-up
     runtime.shutdown_background();
     exit
 }
@@ -218,7 +218,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, mut process: ProcessCo
 // === impl Command ===
 
 impl Command {
-    /// The relation to a gateway that runs.
+    /// The command's relation to a running gateway.
     fn purpose(&self) -> CommandPurpose {
         match self {
             Self::Serve(_)

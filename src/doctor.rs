@@ -1,5 +1,5 @@
-//! The well-known MCP clients' requests and requirements on their way to a token, and whether a deployment meets them.
-//! It does not depend on this gateway: it examines any MCP server over HTTP, as far as possible without a person.
+//! Examines whether a deployment meets the requirements of the well-known MCP clients on their way to a token. It does
+//! not depend on this gateway: it examines any MCP server over HTTP, as far as possible without a person.
 //!
 //! A client is a value of [`CLIENTS`]; [`Doctor::examine`] takes the same steps for each: the 401, the metadata, the
 //! registration, the authorization request up to the login page, and the errors of the token endpoint.

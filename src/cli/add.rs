@@ -1,4 +1,4 @@
-//! `lockkeeper add`: adds a server to the configuration file, after it has been tried.
+//! `lockkeeper add`: tries a server, then adds it to the configuration file.
 
 mod server_description;
 
@@ -43,9 +43,9 @@ The server is started once; nothing is written if it fails. `${NAME}` stands for
 a variable of the gateway's environment. Options of this command stand before
 the program; the dashes are needed where its own options are named like these.";
 
-/// Largest `server.json`, in bytes.
+/// Maximum size of a `server.json`, in bytes.
 const LONGEST: u64 = 1 << 20;
-/// Tools whose names are printed.
+/// Maximum number of tools whose names are printed.
 const SHOWN: usize = 12;
 
 /// `add`.
@@ -76,7 +76,7 @@ pub struct AddArgs {
     command: Vec<String>,
 }
 
-/// The outcome of a trial.
+/// The outcome of trying a server.
 enum Trial {
     Ready(Box<Tried>),
     /// It asks each user for a login.
@@ -85,11 +85,11 @@ enum Trial {
     Omitted,
 }
 
-/// A server that answers.
+/// A server that has started and answers.
 struct Tried {
     status: BackendStatus,
     tools: Vec<String>,
-    /// Those of them that the server says only read.
+    /// The tools that only read, according to the server.
     read_only: Vec<String>,
 }
 
@@ -101,7 +101,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 // === impl AddArgs ===
 
 impl AddArgs {
-    /// Tries the server, writes it, and says what it offers.
+    /// Tries the server, writes it to the file, and reports what it offers.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let id = BackendId::normalise(&self.name).map_err(|error| {
             CommandFailure::usage(format!("`{}` cannot be the name of a server", self.name)).why(error)
@@ -145,7 +145,7 @@ impl AddArgs {
         Ok(())
     }
 
-    /// Tries the server, if that is wanted and possible.
+    /// Tries the server, unless a variable is missing or `--no-check` is set.
     async fn tried(
         &self,
         config: Config,
@@ -165,7 +165,8 @@ impl AddArgs {
         Ok(Trial::Omitted)
     }
 
-    /// Writes the tools that only read: in force if a person says so, else as a comment. The word of the server is not enough.
+    /// Writes the list of tools that only read: in force if a person confirms it, else as a comment. The server's word
+    /// is not enough.
     fn ask_read_only(
         &self,
         tools: &[String],
@@ -211,7 +212,7 @@ impl AddArgs {
         let Some(account) = account else { return };
         if process.output.is_terminal && matches!(reader, FileReader::Running) {
             process.output.remark(&format!("Connect your account: your browser opens {account}"));
-            // the command ends with the process
+            // the browser's command would end with this process
             let _ = page_viewer::open_browser(account).map(std::thread::JoinHandle::join);
         } else {
             process.output.remark(&format!("Connect your account: {account}"));
@@ -276,7 +277,7 @@ impl AddArgs {
     }
 }
 
-/// The problems of the configuration with the new server. Lines would be those of a file that is not written.
+/// The problems of the configuration with the new server. Line numbers would refer to a file that is not written.
 fn refused(id: &BackendId, problems: ConfigProblems) -> CommandFailure {
     let section = format!("servers.{id}");
     let said = |problem: &ConfigProblem| -> Option<String> {
@@ -301,7 +302,7 @@ fn is_url(text: &str) -> bool {
     text.contains("://") || text.starts_with("unix:")
 }
 
-/// What the description has, and what the person gave instead or beside it.
+/// The values of the description, replaced or extended by the person's own.
 fn with_given(described: Vec<(String, String)>, given: &[(String, String)]) -> Vec<(String, String)> {
     let is_kept = |(name, _): &(String, String)| !given.iter().any(|(other, _)| other == name);
     described.into_iter().filter(is_kept).chain(given.iter().cloned()).collect()
@@ -320,7 +321,7 @@ fn advice(reader: &FileReader, process: &ProcessContext) -> String {
 // === impl Tried ===
 
 impl Tried {
-    /// Starts this server alone, and asks for its lists.
+    /// Starts only this server, and asks for its lists.
     async fn start(mut config: Config, id: &BackendId, process: &mut ProcessContext) -> Result<Trial, CommandFailure> {
         config.backends.retain(|spec| spec.id == *id);
         config.groups = Groups::default();

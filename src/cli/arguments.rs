@@ -1,4 +1,4 @@
-//! Arguments of several commands. Knows nothing of the commands.
+//! Arguments that several commands share, and the configuration and data that they lead to.
 
 use std::path::PathBuf;
 
@@ -39,17 +39,17 @@ impl SingleServerArgs {
     }
 }
 
-/// The places of the gateway's data.
+/// The gateway's data folder, database and master key.
 pub fn data_places(process: &ProcessContext) -> Result<DataPlaces, CommandFailure> {
     Ok(config::data_places(&process.options.given(), &process.environment, &process.folder)?)
 }
 
-/// The gateway's data folder, whatever else the file says if the folder is named elsewhere.
+/// The gateway's data folder. The configuration file is not read if an option or variable names the folder.
 pub fn data_folder(process: &ProcessContext) -> Result<PathBuf, CommandFailure> {
     Ok(config::data_folder(&process.options.given(), &process.environment, &process.folder)?)
 }
 
-/// Advice about settings that are valid, and perhaps not meant.
+/// Warnings about settings that are valid, but perhaps not intended.
 pub fn warnings(config: &Config) -> Vec<String> {
     let arguments = config.backends.iter().filter_map(secret_argument);
     config
@@ -67,7 +67,7 @@ pub fn load(given: &CommandLineOptions, process: &ProcessContext) -> Result<Conf
     Ok(config::load(given, &process.environment, &process.folder)?)
 }
 
-/// As [`load`], with another environment than that of the process.
+/// Like [`load`], with another environment than the process's.
 pub fn load_with(
     given: &CommandLineOptions,
     environment: &Environment,

@@ -1,4 +1,4 @@
-//! `lockkeeper audit`: the audit trail. The gateway may run meanwhile.
+//! `lockkeeper audit`: prints the audit trail, also while the gateway runs.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -19,9 +19,9 @@ use crate::{
     support::printable,
 };
 
-/// Interval between two looks at the table.
+/// Interval at which `--follow` looks for new rows.
 const FOLLOW_EVERY: Duration = Duration::from_millis(500);
-/// Rows that are read at once while following.
+/// Maximum number of rows read at once with `--follow`.
 const BATCH: u32 = 1_000;
 
 const EXAMPLES: &str = "\
@@ -85,7 +85,7 @@ impl AuditArgs {
             let rows = store.oauth.audit().find(&search).await.map_err(crate::oauth::OAuthError::from)?;
             let names = if rows.is_empty() { KeyNames::default() } else { KeyNames::of(store).await? };
             for row in &rows {
-                // nobody reads any more
+                // the reader is gone
                 if process.output.try_print(&form(row, &names)).is_err() {
                     return Ok(());
                 }
@@ -144,7 +144,7 @@ fn text_line(StoredAuditRow { row, .. }: &StoredAuditRow, names: &KeyNames) -> S
     printable(&line)
 }
 
-/// The name of the key that a field has by its id, also as a user.
+/// The name of the key whose id is in a field. The field `user` may also name a key: one without a user name.
 fn key_name<'a>(field: &str, value: &Value, names: &'a KeyNames) -> Option<&'a str> {
     match (field, value.as_str()?) {
         ("key", key) => names.of_key(&KeyId::new(key)),
@@ -155,7 +155,7 @@ fn key_name<'a>(field: &str, value: &Value, names: &'a KeyNames) -> Option<&'a s
 
 fn fields(row: &AuditRow) -> Map<String, Value> {
     let mut fields: Map<String, Value> = serde_json::from_str(&row.fields).unwrap_or_default();
-    // rows of earlier versions
+    // rows of earlier versions have the server under this name
     if let Some(server) = fields.remove("backend") {
         fields.insert("server".to_owned(), server);
     }

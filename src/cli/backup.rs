@@ -1,4 +1,4 @@
-//! `lockkeeper backup`: a consistent copy of the database, while the gateway runs. Knows nothing of what is stored.
+//! `lockkeeper backup`: makes a consistent copy of the database, also while the gateway runs.
 
 use std::{fs, path::PathBuf};
 

@@ -1,11 +1,11 @@
-//! `--ca-file`: authorities that a command trusts beside those of the system. Knows nothing of connections.
+//! `--ca-file`: certificate authorities that a command trusts in addition to the system's.
 
 use std::path::Path;
 
 use super::{failure::CommandFailure, process::ProcessContext};
 use crate::{config::text_of, fetch::tls, model::NetworkSpec};
 
-/// The settings of connections with the authorities in this file.
+/// Network settings that also trust the authorities in this file.
 pub(super) fn network(file: Option<&Path>, process: &ProcessContext) -> Result<NetworkSpec, CommandFailure> {
     let Some(file) = file else { return Ok(NetworkSpec::default()) };
     let wrong = |why: &dyn std::fmt::Display| {

@@ -1,4 +1,4 @@
-//! `lockkeeper check`: checks the configuration and starts every server once. Serves no client.
+//! `lockkeeper check`: checks the configuration and starts every server once.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -25,7 +25,7 @@ use crate::{
     support::printable,
 };
 
-/// Interval between two looks at the servers that start.
+/// Interval at which the states of the starting servers are read.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// `check`.
@@ -44,12 +44,12 @@ pub struct CheckArgs {
 // === impl CheckArgs ===
 
 impl CheckArgs {
-    /// The relation to the gateway that runs here: none for one server from the command line.
+    /// Relation to the running gateway: none for a server from the command line.
     pub(super) fn purpose(&self) -> CommandPurpose {
         if self.single.given().is_some() { CommandPurpose::Unrelated } else { CommandPurpose::Asks }
     }
 
-    /// Checks and prints.
+    /// Checks the configuration, starts the servers, and prints the result.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let given = CommandLineOptions { single: self.single.given(), ..process.options.given() };
         let config = arguments::load(&given, process)?;
@@ -102,7 +102,7 @@ impl CheckArgs {
     }
 }
 
-/// A line for each server whose start has ended, for a person who watches.
+/// Shows progress to a person who watches: a line for each server that has started or failed.
 struct CheckProgress {
     count: usize,
     told: HashSet<String>,
@@ -113,7 +113,7 @@ impl CheckProgress {
         Self { count, told: HashSet::new() }
     }
 
-    /// Tells of servers as they start.
+    /// Reports each server when its start ends. Never returns.
     async fn watch(&mut self, probe: &Probe, output: &mut Output) {
         let mut ticks = tokio::time::interval(LOOK_EVERY);
         loop {
@@ -133,7 +133,7 @@ impl CheckProgress {
     }
 }
 
-/// Refuses `trusted_proxies = "private"` while keys are bound to networks, as the start does.
+/// Refuses `trusted_proxies = "private"` while keys are bound to networks, as the gateway does at start.
 async fn refuse_bound_keys(config: &Config, process: &mut ProcessContext) -> Result<(), CommandFailure> {
     match private_proxies::look(config, store::now()).await {
         Ok(None) => Ok(()),
@@ -148,7 +148,7 @@ async fn refuse_bound_keys(config: &Config, process: &mut ProcessContext) -> Res
     }
 }
 
-/// What each server lists by name, and what it says of its tools.
+/// The names of everything that each server lists, and which further tools it declares read-only.
 async fn details(probe: &Probe, specs: &[BackendSpec], style: Style) -> String {
     let mut table = TextTable::new(&["SERVER", "KIND", "NAME"]);
     let mut said = String::new();
@@ -163,7 +163,7 @@ async fn details(probe: &Probe, specs: &[BackendSpec], style: Style) -> String {
     if table.is_empty() { said } else { format!("\n{}{said}", table.render(style)) }
 }
 
-/// The servers as a table, with the reasons of failed ones below.
+/// The servers as a table, with the reasons for failures below.
 fn render(backends: &[BackendStatus], style: Style) -> String {
     let mut table =
         TextTable::new(&["SERVER", "TRANSPORT", "VERSION", "IMPLEMENTATION", "TOOLS", "PROMPTS", "RESOURCES", "STATE"]);

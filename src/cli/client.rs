@@ -1,5 +1,4 @@
-//! `lockkeeper client`: what a client needs to connect to this gateway, printed or written into its file. Knows nothing of
-//! how clients log in.
+//! `lockkeeper client`: prints what a client needs to connect to this gateway, or writes it into the client's file.
 
 mod entry;
 mod programs;
@@ -39,7 +38,7 @@ Examples:
   lockkeeper client zed --server git         one server alone
   lockkeeper client codex --url https://mcp.example.com --write";
 
-/// Largest file of a client, in bytes.
+/// Maximum size of a client's file, in bytes.
 const LONGEST: u64 = 16 << 20;
 
 /// `client`.
@@ -71,7 +70,7 @@ pub struct ClientArgs {
     form: FormatArgs,
 }
 
-/// The names of the clients, which shells complete.
+/// The parser of client names, which shells can complete.
 fn known() -> impl TypedValueParser<Value = ClientProgram> {
     PossibleValuesParser::new(PROGRAMS.map(|program| program.id))
         .try_map(|name| PROGRAMS.into_iter().find(|program| program.id == name).ok_or("this is no client"))
@@ -80,7 +79,7 @@ fn known() -> impl TypedValueParser<Value = ClientProgram> {
 // === impl ClientArgs ===
 
 impl ClientArgs {
-    /// Lists the clients, prints what one needs, or writes it.
+    /// Lists the clients, or prints, writes or removes the entry of one.
     pub fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let Some(program) = self.client else {
             self.list(process);
@@ -215,7 +214,7 @@ impl ClientArgs {
         Ok(())
     }
 
-    /// Prints as JSON what has become of the file.
+    /// Prints the outcome as JSON.
     fn report(program: &ClientProgram, (path, url): (&Path, &str), became: Became, process: &mut ProcessContext) {
         let file = path.display().to_string();
         let url = (!url.is_empty()).then_some(url);
@@ -225,7 +224,7 @@ impl ClientArgs {
 
 /// The URL of the gateway for clients, without a slash at the end.
 pub(super) fn root(config: &Config, process: &ProcessContext) -> String {
-    // `serve` may have been given another port than the file has
+    // `serve` may have been started on another port than the file names
     let running = || GatewayClient::local(process).ok()?.loopback_url().map(str::to_owned);
     let running = if config.public_url.is_none() { running() } else { None };
     let url = running.unwrap_or_else(|| config.public_url(config.listen).to_string());

@@ -69,7 +69,7 @@ pub struct OneClientArgs {
 // === impl ClientsCommand ===
 
 impl ClientsCommand {
-    /// The relation to the gateway that runs here.
+    /// Relation to the running gateway.
     pub(super) fn purpose(&self) -> CommandPurpose {
         match self {
             Self::List(_) | Self::Show(_) => CommandPurpose::Asks,
@@ -191,7 +191,7 @@ impl RevokeClientArgs {
         Ok(())
     }
 
-    /// Revokes it; returns its name.
+    /// Revokes the client; returns its name.
     async fn revoke(&self, store: &AdminStore, process: &mut ProcessContext) -> Result<String, CommandFailure> {
         let id = ClientId::new(self.id.as_str());
         let client = store.oauth.clients().find(&id).await?.ok_or_else(|| unknown(&self.id))?;

@@ -1,5 +1,5 @@
-//! Names in completions: servers and groups of the configuration, keys and users of the database, as far as they can be read
-//! at once. Starts nothing, makes no file, and says nothing where nothing can be read.
+//! Names for shell completion: servers and groups from the configuration, keys and users from the database. Completion
+//! starts nothing, creates no file, and offers no names if they cannot be read at once.
 
 use std::{ffi::OsString, io, path::PathBuf, time::Duration};
 
@@ -21,10 +21,10 @@ use crate::{
     storage::Storage,
 };
 
-/// Maximum time for the database: a person waits.
+/// Maximum time to read the database, since a person waits.
 const PATIENCE: Duration = Duration::from_millis(80);
 
-/// What a word of the command line names.
+/// The kind of thing that an argument names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NameKind {
     Server,
@@ -32,14 +32,14 @@ enum NameKind {
     /// A server or a group, both of which have an endpoint.
     Endpoint,
     Key,
-    /// A user with a name, and not a key that is one.
+    /// A user with a name; not a key that counts as a user.
     Person,
     User,
 }
 
 use NameKind::{Endpoint, Group, Key, Person, Server, User};
 
-/// The words that name something: the command, and the argument in it.
+/// Arguments that name something: the command, and the id of the argument.
 const PLACES: [(&str, &str, NameKind); 28] = [
     ("remove", "name", Server),
     ("restart", "server", Server),
@@ -71,7 +71,7 @@ const PLACES: [(&str, &str, NameKind); 28] = [
     ("audit", "user", User),
 ];
 
-/// What a command in this place would read.
+/// The context that the completed command would have.
 #[derive(Clone)]
 struct NameSource {
     environment: Environment,
@@ -80,7 +80,7 @@ struct NameSource {
     options: GlobalArgs,
 }
 
-/// The command line, whose words are completed with names.
+/// Adds the names as candidates to the arguments in [`PLACES`].
 pub(super) fn added_to(lockkeeper: clap::Command, words: &[OsString], process: &ProcessContext) -> clap::Command {
     let option = |names: [&str; 2]| typed(words, names).map(PathBuf::from);
     let source = NameSource {
@@ -115,7 +115,7 @@ fn with_candidates(
     }
 }
 
-/// The value of an option among words of a command line.
+/// The value of an option in the words of a command line.
 fn typed(words: &[OsString], names: [&str; 2]) -> Option<String> {
     let words: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
     let after = words.windows(2).rev().find(|pair| names.contains(&pair[0])).map(|pair| pair[1].to_owned());
@@ -149,7 +149,7 @@ impl NameSource {
         })
     }
 
-    /// The context of a command that asks, without a word to anybody.
+    /// The context of a command that only asks, without any output.
     fn process(&self) -> Option<ProcessContext> {
         let mut process = ProcessContext {
             environment: self.environment.clone(),
@@ -165,7 +165,7 @@ impl NameSource {
     }
 }
 
-/// The names of the configuration; of a file with faults, those of its tables.
+/// The names in the configuration. If the file has errors, the names of its tables.
 fn servers_and_groups(process: &ProcessContext) -> Option<(Vec<String>, Vec<String>)> {
     let source = config::source(&process.options.given(), &process.environment, &process.folder);
     let file = source.file().filter(|_| source != ConfigSource::Demo)?;
@@ -185,7 +185,7 @@ fn servers_and_groups(process: &ProcessContext) -> Option<(Vec<String>, Vec<Stri
     Some((names("servers"), names("groups")))
 }
 
-/// The keys that can be used.
+/// The keys that are neither revoked nor expired.
 fn keys(process: &ProcessContext) -> Option<Vec<ApiKey>> {
     let DatabasePlace::File(path) = arguments::data_places(process).ok()?.database else { return None };
     if !path.is_file() {
@@ -202,12 +202,12 @@ fn keys(process: &ProcessContext) -> Option<Vec<ApiKey>> {
     runtime.shutdown_background();
     let mut keys = keys?;
     let now = store::now();
-    // those of a disabled user too
+    // a disabled user's keys too
     keys.retain(|key| key.revoked.is_none() && key.ends().is_none_or(|end| now < end));
     Some(keys)
 }
 
-/// The ids of keys with their names beside them, and the names that one key alone has.
+/// The ids of keys, each with its name as help, and the names that only one key has.
 fn by_key(keys: &[ApiKey]) -> Vec<CompletionCandidate> {
     let is_alone = |key: &ApiKey| keys.iter().filter(|other| other.name == key.name).count() == 1;
     let names = keys.iter().filter(|key| is_alone(key) && is_plain(&key.name));
@@ -215,7 +215,7 @@ fn by_key(keys: &[ApiKey]) -> Vec<CompletionCandidate> {
     names.chain(keys.iter().map(|key| CompletionCandidate::new(key.id.as_str()).help(Some(said(&key.name))))).collect()
 }
 
-/// The names of users, and of keys that are users.
+/// The names of users, and of keys that count as users.
 fn by_user<'a>(keys: impl Iterator<Item = &'a ApiKey>) -> Vec<CompletionCandidate> {
     let mut users: Vec<&str> = keys
         .map(|key| if key.user.is_of_key() { key.name.as_str() } else { key.user.as_str() })
@@ -230,7 +230,7 @@ fn said(text: &str) -> StyledStr {
     text.to_owned().into()
 }
 
-/// True for a word that no shell takes for anything else: it is put onto the command line as it is.
+/// True for a word without special meaning in any shell, since it goes onto the command line unquoted.
 fn is_plain(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-+@".contains(c);
     !name.is_empty() && !name.starts_with('-') && name.chars().all(is_plain)
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
 
-    /// The arguments that name something by what they are called, of every command.
+    /// The arguments of all commands whose ids or value names say that they name something.
     fn naming(command: &clap::Command, before: &str) -> Vec<(String, String)> {
         let is_naming = |argument: &&clap::Arg| {
             let shown: Vec<&str> =

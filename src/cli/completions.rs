@@ -1,4 +1,4 @@
-//! `lockkeeper completions` and `lockkeeper man`: texts for shells and for `man`, made of the command line itself.
+//! `lockkeeper completions` and `lockkeeper man`: scripts for shells, and pages for `man`.
 
 use std::{
     ffi::OsString,
@@ -15,7 +15,7 @@ use super::{
     process::ProcessContext,
 };
 
-/// The environment variable with the name of a shell that asks what may follow the words after `--`.
+/// The environment variable by which a shell's script asks for completions: it has the name of the shell.
 pub(super) const VARIABLE: &str = "LOCKKEEPER_COMPLETE";
 
 const EXAMPLES: &str = "\
@@ -63,7 +63,7 @@ impl CompletionsArgs {
     }
 }
 
-/// The script for zsh, which also completes when zsh reads it as the function `_lockkeeper` at the first use.
+/// The script for zsh, changed so that it also completes when zsh autoloads it as the function `_lockkeeper`.
 fn in_function_path(script: &str) -> String {
     let Some((function, registration)) = script.trim_end().rsplit_once('\n') else { return script.to_owned() };
     let name = registration.split(' ').nth(1).unwrap_or_default();
@@ -72,13 +72,13 @@ fn in_function_path(script: &str) -> String {
     )
 }
 
-/// The command line whose options are offered where nothing else is.
+/// Hides all options, so that they are offered only if nothing else is.
 fn with_options_last(command: clap::Command) -> clap::Command {
     let command = command.mut_args(|argument| if argument.is_positional() { argument } else { argument.hide(true) });
     command.mut_subcommands(with_options_last)
 }
 
-/// Prints what may follow the words of a command line, for the script of a shell; nothing where that is not known.
+/// Prints the completions of a command line for a shell's script; nothing if there are none.
 pub(super) fn answer(
     shell: &str,
     arguments: Vec<OsString>,
@@ -141,7 +141,7 @@ fn write_pages(command: clap::Command, folder: &Path) -> io::Result<()> {
     fs::write(folder.join(man.get_filename()), page(&man)?)
 }
 
-/// The page, whose examples keep their lines.
+/// The text of a page. Its examples keep their line breaks.
 fn page(man: &Man) -> io::Result<String> {
     let mut rendered = Vec::new();
     man.render(&mut rendered)?;

@@ -1,5 +1,5 @@
-//! `lockkeeper connect`: one remote MCP server for a local client on standard input and output, with the login by the
-//! browser. Standard output carries messages alone.
+//! `lockkeeper connect`: connects a local client on standard input and output to a remote MCP server, and logs in
+//! through the browser. While it serves a client, only messages go to standard output.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -55,7 +55,7 @@ elsewhere ends.
 
 Exit codes: 0 the client has ended, 1 failed, 2 wrong usage.";
 
-/// Maximum time until the server answers, with the time for a person to log in.
+/// Maximum time until the server answers, including the time a person takes to log in.
 const START_TIMEOUT: Duration = Duration::from_mins(11);
 
 /// `connect`.
@@ -141,14 +141,14 @@ impl ConnectArgs {
         if self.login {
             let url = server.url.clone();
             let login = async { provider.log_in_now().await };
-            // no client is on the terminal
+            // no client uses standard input, so a person can paste an address
             let outcome = pages.with_pasted(PastedLines::of_terminal()).shown_while(login, &mut process.output).await;
             outcome.map_err(|error| CommandFailure::failed(format!("not logged in at {url}")).why(error))?;
             process.output.print(&format!("Logged in at {url}"));
             return Ok(());
         }
         let (bearer, requests) = Bearer::new();
-        // a token is for the server alone: it goes over nothing that others can read
+        // others must not read the token, so it goes only over TLS or stays on this machine
         let is_private = server.url.scheme() == "https" || is_loopback(server.url);
         let has_own = headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
         *server.bearer = (is_private && !has_own).then(|| bearer.clone());
@@ -173,7 +173,7 @@ impl ConnectArgs {
             );
         }
         let given = CommandLineOptions { single: Some(SingleServer::Url(self.url.clone())), ..process.options.given() };
-        // the server is the argument, whatever is configured for gateways
+        // the argument names the server; a configuration for gateways does not matter
         let environment = process.environment.clone().without("LOCKKEEPER_CONFIG");
         arguments::load_with(&given, &environment, process)
     }
@@ -250,7 +250,7 @@ impl ConnectArgs {
     }
 }
 
-/// The parts of the one server that the command sets.
+/// The parts of the server's settings that this command reads or sets.
 struct RemoteServer<'a> {
     url: &'a Url,
     headers: &'a mut BTreeMap<String, Secret>,
@@ -271,7 +271,7 @@ fn server(config: &mut Config) -> Result<RemoteServer<'_>, CommandFailure> {
     }
 }
 
-/// A digest that tells headers from others; `None` if there are none.
+/// A digest by which changed headers are noticed; `None` if there are no headers.
 fn digest(headers: &BTreeMap<String, Secret>) -> Option<String> {
     let lines: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {}", value.expose())).collect();
     (!lines.is_empty()).then(|| Digest::sha256(lines.join("\n")).to_base64url())
@@ -303,8 +303,7 @@ fn redirect_uri(text: &str) -> Result<LoopbackUri, String> {
     LoopbackUri::parse(text).ok_or_else(|| "it must be an http URI on this machine, without query".to_owned())
 }
 
-/// The name of this client at authorization servers, with that of the machine: a person who sees several of them knows
-/// which is which.
+/// The name of this client at authorization servers, with the machine's name, so that a person can tell several apart.
 fn client_name() -> String {
     let machine = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
     match machine.trim() {

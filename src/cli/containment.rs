@@ -9,7 +9,8 @@ use crate::{
     support::printable,
 };
 
-/// The protections of the servers that are programs, with a blank line above; nothing if none is. Programs with the same notes share them.
+/// A table of the protections of servers that are programs, and notes, with a blank line above; empty if there are no
+/// programs. Programs with the same note share a line.
 pub(super) fn render(backends: &[BackendStatus], style: Style) -> String {
     let contained: Vec<(&str, &ContainmentStatus)> =
         backends.iter().filter_map(|one| Some((one.id.as_str(), one.containment.as_ref()?))).collect();
@@ -34,7 +35,7 @@ pub(super) fn render(backends: &[BackendStatus], style: Style) -> String {
     format!("\n{}{}", table.render(style), notes.collect::<String>())
 }
 
-/// Sentences about what is missing, and at what price the rest holds. Protections that lack for one reason stand together.
+/// Sentences about missing protections, and notes on the others. Protections with the same note share a sentence.
 fn texts(status: &ContainmentStatus) -> Vec<String> {
     let mut texts: Vec<(&str, bool, Vec<&str>)> = Vec::new();
     for state in &status.protections {

@@ -1,4 +1,4 @@
-//! Files of the data that this process may not use, and whose they are. Knows nothing of their content.
+//! Explains which file of the data this process may not use, and who owns it.
 
 use std::{fmt, path::Path};
 #[cfg(unix)]
@@ -20,21 +20,21 @@ use crate::config::DataPlaces;
 #[cfg(unix)]
 use crate::config::{DatabasePlace, MasterKeyPlace, files};
 
-/// A file or folder that stands in the way of this process.
+/// The reason why this process cannot use the data, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Obstacle {
     why: String,
     advice: String,
 }
 
-/// Adds whose file stands in the way, if one does, and the command that helps.
+/// If a permission is missing, adds the file, its owner and the command that helps.
 pub(super) fn explained(failure: CommandFailure, places: &DataPlaces) -> CommandFailure {
     let Some(Obstacle { why, advice }) = obstacle(places) else { return failure };
     let why = failure.why.as_ref().map_or_else(|| why.clone(), |before| format!("{before}; {why}"));
     failure.why(why).advise(advice)
 }
 
-/// A place on the way to a file, at which the process is stopped.
+/// The step on the path to a file at which this process lacks a permission.
 #[cfg(unix)]
 struct Barrier {
     at: PathBuf,
@@ -44,7 +44,7 @@ struct Barrier {
     creates: bool,
 }
 
-/// The first place of the data that this process may not use.
+/// The first obstacle to using the data, if there is one.
 #[cfg(unix)]
 fn obstacle(places: &DataPlaces) -> Option<Obstacle> {
     let folder = &places.folder;
@@ -123,7 +123,7 @@ fn told(Barrier { at, owner, reason, creates }: &Barrier, path: &Path, folder: &
     Obstacle { why, advice }
 }
 
-/// The user whose folder root would put files into.
+/// The owner of the folder, if this process is root and the owner is not.
 #[cfg(unix)]
 fn foreign_owner(folder: &Path) -> Option<u32> {
     let owner = fs::metadata(folder).ok()?.uid();
@@ -135,7 +135,7 @@ fn obstacle(_places: &DataPlaces) -> Option<Obstacle> {
     None
 }
 
-/// A warning if this process is root, and the folder another user's: whose gateway cannot open what root creates there.
+/// A warning if this process is root and the folder is another user's: that user's gateway cannot open root's files.
 pub(super) fn root_warning(folder: &Path) -> Option<String> {
     foreign_owner(folder).map(|owner| {
         let shown = quoted(folder);
@@ -152,7 +152,7 @@ fn foreign_owner(_folder: &Path) -> Option<u32> {
     None
 }
 
-/// A path for a message and for a shell: in quotes if it has anything unusual.
+/// A path for messages and shells: in quotes if it has unusual characters.
 fn quoted(path: &Path) -> impl fmt::Display {
     let text = path.display().to_string();
     let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+:@".contains(c));

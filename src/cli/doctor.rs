@@ -1,4 +1,4 @@
-//! `lockkeeper doctor`: examines whether the well-known clients can log in at a server. Knows none of their rules.
+//! `lockkeeper doctor`: examines whether the well-known clients can log in at a server. `crate::doctor` has the rules.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -51,7 +51,7 @@ pub struct DoctorArgs {
 // === impl DoctorArgs ===
 
 impl DoctorArgs {
-    /// Examines and prints.
+    /// Examines the server for each client, and prints the result.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let policy = if self.no_register { RegistrationPolicy::Never } else { RegistrationPolicy::Once };
         let clients: Vec<&'static ClientProfile> = CLIENTS
@@ -70,7 +70,7 @@ impl DoctorArgs {
         }
         let results = match doctor.reach().await {
             Ok(()) => {
-                // one after another: registrations and errors are counted by address
+                // one after another, since servers limit registrations and errors by address
                 let mut results = Vec::new();
                 for client in clients {
                     results.push(doctor.examine(client).await);

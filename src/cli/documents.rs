@@ -1,54 +1,51 @@
-//! The documents that commands print with `--json`: one form for lists, one for changes. Knows no command.
+//! The documents that commands print with `--json`: one form for lists, one for changes.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// What has become of something: the `state` in the document of a change.
+/// The outcome of a command: the `state` in the document of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Became {
-    /// It is new in the configuration.
+    /// New in the configuration file.
     Added,
-    /// It is as another thing is.
+    /// Copied to another database.
     Copied,
-    /// It is new in the data.
+    /// New in the database.
     Created,
-    /// It is different from before.
     Changed,
-    /// It is no more, with everything held for it.
+    /// Gone, with everything that was kept for it.
     Deleted,
-    /// It lets nothing in.
+    /// It can no longer log in or call.
     Disabled,
-    /// Its tokens are gone.
+    /// Its tokens are deleted.
     Disconnected,
-    /// It lets in again.
+    /// It can log in and call again.
     Enabled,
-    /// It is over.
     Ended,
-    /// It is in the configuration no more.
+    /// No longer in the file.
     Removed,
-    /// It runs anew.
     Restarted,
-    /// It may come again.
+    /// It may register and log in again.
     Restored,
-    /// It signs nothing, and opens nothing.
+    /// It no longer signs, and its tokens are refused.
     Retired,
-    /// It opens nothing.
+    /// It no longer gives access.
     Revoked,
-    /// Another one is in its place.
+    /// Replaced by a new one.
     Rotated,
-    /// It is as before.
+    /// It was already as requested.
     Unchanged,
-    /// It is in a file.
+    /// Saved in a file.
     Written,
 }
 
-/// A list under the name of its kind, with room for what concerns all of it.
+/// A list under the name of its kind. It is an object, so that members about the whole list can be added.
 pub(super) fn list(kind: &str, entries: Vec<Value>) -> Value {
     Value::Object([(kind.to_owned(), entries.into())].into_iter().collect())
 }
 
-/// What a command changed, with what has become of it.
+/// The document of a change: `what` identifies the thing, `became` is its new state.
 pub(super) fn change(became: Became, mut what: Value) -> Value {
     what["state"] = json!(became);
     what

@@ -1,4 +1,4 @@
-//! Commands that end something: they ask on a terminal, and say what has become of it as text or as JSON. Knows no command.
+//! Shared by commands that end something: the question on the terminal, and the report as text or JSON.
 
 use clap::Args;
 use serde_json::Value;
@@ -28,7 +28,7 @@ impl EndingArgs {
     ///
     /// # Errors
     ///
-    /// If the answer is not yes: then the command ends.
+    /// A failure if the answer is not yes.
     pub(super) fn confirm(self, question: &str, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         if self.yes || !inputs::is_interactive() || inputs::confirmed(&format!("{question} [y/N]"), process)? {
             return Ok(());
@@ -37,7 +37,7 @@ impl EndingArgs {
     }
 }
 
-/// Says what has become of something: a sentence, or with `--json` the members that identify it with its new state.
+/// Reports a change: a sentence, or with `--json` the members that identify the thing, and its new state.
 pub(super) fn tell(
     form: FormatArgs,
     (identity, became): (Value, Became),
@@ -51,7 +51,7 @@ pub(super) fn tell(
     process.output.json(&documents::change(became, identity));
 }
 
-/// A key by its id, with its name: `lNct… (laptop)`.
+/// The id of a key with its name: `lNct… (laptop)`.
 pub(super) fn named(key: &ApiKey) -> String {
     format!("{} ({})", key.id, key.name)
 }

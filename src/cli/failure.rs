@@ -1,4 +1,4 @@
-//! Failures of commands. Knows no command.
+//! Failures of commands: the error message and the exit code.
 
 use std::{fmt::Display, process::ExitCode};
 
@@ -15,7 +15,7 @@ pub enum Exit {
     Usage,
 }
 
-/// The three parts of an error message: what happened, why, and what to do.
+/// An exit code, and an error message in three parts: what happened, why, and what to do.
 #[derive(Debug)]
 pub struct CommandFailure {
     /// Exit code.
@@ -45,8 +45,8 @@ impl CommandFailure {
         Self { why: Some(why.to_string()), ..self }
     }
 
-    /// Adds the options that find the data to the commands of the advice, as the person typed them: without them they
-    /// would be about another gateway.
+    /// Adds the options that the person typed to find the data to every command in the advice. Without them, those
+    /// commands would work on another gateway.
     #[must_use]
     pub fn with_options(self, options: &str) -> Self {
         let advice = self.advice.map(|advice| with_options(&advice, options));
@@ -60,7 +60,8 @@ impl CommandFailure {
     }
 }
 
-/// The text whose commands, in backquotes, have these options too, each after a space; `help` needs none.
+/// The advice with `options` added to each command in backquotes, except `help` and commands with options of this kind.
+/// `options` begins with a space.
 fn with_options(advice: &str, options: &str) -> String {
     let mut text = String::new();
     for (index, part) in advice.split('`').enumerate() {
@@ -76,7 +77,7 @@ fn with_options(advice: &str, options: &str) -> String {
     text
 }
 
-/// What went wrong and its causes, each once: many an error tells its cause in its own words.
+/// An error and its causes, each once: many errors already repeat their cause.
 pub fn reasons(error: &anyhow::Error) -> String {
     let mut said: Vec<String> = Vec::new();
     for cause in error.chain().map(ToString::to_string) {

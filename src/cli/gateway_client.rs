@@ -1,5 +1,4 @@
-//! HTTP client of the running gateway: on this machine through its control file, or anywhere through its URL with an
-//! API key. Knows nothing of the responses' meaning.
+//! HTTP client of the running gateway: on this machine by its control file, or anywhere by its URL and an API key.
 
 use std::{
     path::{Path, PathBuf},
@@ -51,7 +50,7 @@ pub struct GatewayArgs {
 pub struct GatewayClient {
     url: String,
     host: Option<String>,
-    /// The socket of this machine, if the gateway has one.
+    /// The gateway's socket on this machine, if it has one.
     socket: Option<PathBuf>,
     token: Option<Secret>,
 }
@@ -59,7 +58,7 @@ pub struct GatewayClient {
 // === impl GatewayArgs ===
 
 impl GatewayArgs {
-    /// The relation to the gateway that runs here: none if another one is named.
+    /// Relation to the running gateway: none if `--url` names another one.
     pub(super) fn purpose(&self) -> CommandPurpose {
         if self.url.is_some() { CommandPurpose::Unrelated } else { CommandPurpose::Asks }
     }
@@ -86,8 +85,8 @@ pub(super) fn api_key(file: Option<&Path>, process: &ProcessContext) -> Result<S
     Ok(Secret::new(key.trim()))
 }
 
-/// The failure of a request to a gateway at a URL with this key: `silent` says why there was no answer. It answers alike to every
-/// key that does not open `/mcp`; one for the browser opens `/sse`.
+/// The failure of a request with this key to a gateway at a URL; `silent` is the reason if there was no answer. A
+/// gateway refuses all keys that do not open `/mcp` alike, so this asks at `/sse`: a key for the browser opens that.
 pub(super) async fn refused(gateway: &PublicUrl, key: &Secret, silent: Option<String>) -> CommandFailure {
     if let Some(why) = silent {
         return CommandFailure::failed(format!("the gateway at {gateway} does not answer as one"))
@@ -134,13 +133,14 @@ impl GatewayClient {
         }
     }
 
-    /// The URL of a gateway that has no other public one.
+    /// The loopback URL of a gateway without another public URL; `None` if it has one.
     pub fn loopback_url(&self) -> Option<&str> {
         let authority = self.url.split_once("://")?.1.trim_end_matches('/');
         (self.host.as_deref() == Some(authority)).then_some(self.url.as_str())
     }
 
-    /// The URL of a gateway on this machine for others, by its control file: that has the host and no scheme.
+    /// The URL under which clients reach a gateway on this machine. The control file has the host without a scheme, so
+    /// this assumes `http` for loopback hosts, and `https` for others.
     pub fn public_url(&self) -> Option<String> {
         if let Some(loopback) = self.loopback_url() {
             return Some(loopback.to_owned());
@@ -175,7 +175,8 @@ impl GatewayClient {
         }
     }
 
-    /// The answer to what only commands on its machine may ask of it; `segments` and `parameters` name that.
+    /// Sends a request that only commands on the gateway's machine may make, to the path `/api/` with these segments
+    /// and query parameters, and returns the answer.
     pub async fn operate(
         &self,
         method: Method,

@@ -1,4 +1,4 @@
-//! Options of every command, before or after its name. Knows no command.
+//! Options of every command, given before or after its name.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -27,7 +27,7 @@ pub struct GlobalArgs {
     /// Log format: `text` for people, or `json` with one object per line
     #[arg(long, value_name = "FORMAT", value_enum, hide_possible_values = true, global = true)]
     pub log_format: Option<LogFormat>,
-    /// What a person has answered for `${input:…}`, by name.
+    /// The person's answers for `${input:…}`, by name.
     #[arg(skip)]
     pub inputs: BTreeMap<String, Secret>,
     /// The files that are read without being named.
@@ -38,7 +38,7 @@ pub struct GlobalArgs {
 // === impl GlobalArgs ===
 
 impl GlobalArgs {
-    /// These options of the command line; the others stay open.
+    /// These options as part of the command line's; the others keep their defaults.
     pub fn given(&self) -> CommandLineOptions {
         let (config, data_dir) = (self.config.clone(), self.data_dir.clone());
         CommandLineOptions {
@@ -52,7 +52,7 @@ impl GlobalArgs {
         }
     }
 
-    /// The options that find the data, as they are typed: each after a space.
+    /// The options that lead to the data, as a person types them, each with a leading space.
     pub fn as_text(&self) -> String {
         let option = |name: &str, path: &Option<PathBuf>| {
             path.as_ref().map(|path| format!(" --{name} {}", path.display())).unwrap_or_default()

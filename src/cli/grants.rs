@@ -1,4 +1,4 @@
-//! `lockkeeper grants`: grants of users to clients. The running gateway applies changes within a second.
+//! `lockkeeper grants`: the grants that users gave to clients. The running gateway applies changes within a second.
 
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -121,7 +121,7 @@ impl RevokeGrantArgs {
         Ok(())
     }
 
-    /// Revokes; returns the number of grants, and whose they were.
+    /// Revokes the grants; returns their number, and a phrase that says whose they were.
     async fn revoke(&self, store: &AdminStore, process: &mut ProcessContext) -> Result<(u64, String), CommandFailure> {
         let user = match &self.user {
             Some(user) => Some(meant(store, user, "grants revoke --user").await?),

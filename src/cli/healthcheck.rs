@@ -1,5 +1,5 @@
-//! `lockkeeper healthcheck`: asks the gateway on the local data. For containers, whose images have no other HTTP
-//! client.
+//! `lockkeeper healthcheck`: asks the gateway on the local data whether it is up. For containers, whose images have no
+//! other HTTP client.
 
 use super::{failure::CommandFailure, gateway_client::GatewayClient, process::ProcessContext};
 

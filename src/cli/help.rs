@@ -1,4 +1,4 @@
-//! `lockkeeper help`: the commands that a person needs first, all of them in groups, or one. Knows nothing of what they do.
+//! `lockkeeper help`: lists the commands that a person needs first, or all of them in groups, or explains one.
 
 use clap::Args;
 
@@ -8,7 +8,7 @@ use super::{failure::CommandFailure, process::ProcessContext};
 const FIRST: [&str; 12] =
     ["serve", "add", "remove", "list", "check", "status", "tools", "connect", "client", "invite", "keys", "doctor"];
 
-/// All commands.
+/// All commands, in groups.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Running", &["serve", "stdio", "connect", "status", "restart", "logs", "log", "healthcheck"]),
     ("Servers", &["add", "import", "remove", "list", "check", "tools", "translate"]),
@@ -20,13 +20,13 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("This program", &["help", "version", "completions", "man"]),
 ];
 
-/// The word for [`KEYS`].
+/// The word after `help` that prints [`KEYS`].
 const CONFIGURATION: &str = "configuration";
 
-/// Every key of the configuration file, with what it means.
+/// Every key of the configuration file, with its meaning.
 const KEYS: &str = include_str!("../../lockkeeper.example.toml");
 
-/// Width of the lines.
+/// Maximum width of a line, in columns.
 const COLUMNS: usize = 80;
 
 /// `help`.
@@ -40,7 +40,7 @@ pub struct HelpArgs {
     all: bool,
 }
 
-/// The command line, with the commands that a person needs first on its first page.
+/// Puts the commands that a person needs first on the first page of the help.
 pub(super) fn with_first_page(root: clap::Command) -> clap::Command {
     let first = listed(&root, &FIRST);
     let template = format!(
@@ -50,7 +50,7 @@ pub(super) fn with_first_page(root: clap::Command) -> clap::Command {
     root.help_template(template)
 }
 
-/// The lines of these commands.
+/// These commands and their descriptions, as lines of at most [`COLUMNS`].
 fn listed(root: &clap::Command, names: &[&str]) -> String {
     let known = names.iter().filter_map(|name| root.find_subcommand(name));
     let width = names.iter().map(|name| name.len()).max().unwrap_or_default();
@@ -77,7 +77,7 @@ fn listed(root: &clap::Command, names: &[&str]) -> String {
 // === impl HelpArgs ===
 
 impl HelpArgs {
-    /// Prints it.
+    /// Prints the help.
     pub fn run(self, root: clap::Command, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         if self.all {
             let groups: Vec<String> =
@@ -92,7 +92,7 @@ impl HelpArgs {
             return Ok(());
         }
         let mut command = root;
-        // the name in its usage
+        // the name that the usage line shows
         let mut name = command.get_name().to_owned();
         for word in &self.words {
             let Some(found) = command.find_subcommand(word) else {
@@ -106,7 +106,7 @@ impl HelpArgs {
         Ok(())
     }
 
-    /// `word` is none of the commands of what `before` names.
+    /// The failure for `word`, which is not a subcommand of `before`.
     fn unknown(&self, word: &str, before: &str) -> CommandFailure {
         let failure = CommandFailure::usage(format!("there is no command `{}`", self.words.join(" ")));
         match before.split_once(' ') {

@@ -1,4 +1,4 @@
-//! `lockkeeper import`: takes the servers of another program's file over into the configuration file.
+//! `lockkeeper import`: copies the servers from another program's file into the configuration file.
 
 use std::{fs, path::PathBuf};
 
@@ -29,7 +29,7 @@ The file stays as it is. Servers that are switched off there are left out, and
 so is one whose name is taken already. Nothing is started: `lockkeeper check`
 does that. `lockkeeper serve --config FILE` serves such a file without a copy.";
 
-/// Largest file, in bytes.
+/// Maximum size of the file, in bytes.
 const LONGEST: u64 = 4 << 20;
 
 /// `import`.
@@ -42,7 +42,7 @@ pub struct ImportArgs {
     form: FormatArgs,
 }
 
-/// What became of the servers.
+/// The added servers, and remarks on what a person should know.
 #[derive(Default)]
 struct Report {
     added: Vec<String>,
@@ -50,7 +50,7 @@ struct Report {
 }
 
 impl ImportArgs {
-    /// Writes the servers, and says what a person has to look at.
+    /// Writes the servers, and reports what a person should look at.
     pub fn run(&self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let source = self.file.display().to_string();
         let (imported, text) = self.read(process)?;
@@ -130,7 +130,7 @@ impl Report {
         documents::change(became, json!({ "servers": servers, "file": file, "remarks": self.remarks }))
     }
 
-    /// Takes a server over, unless the file would be wrong with it.
+    /// Copies a server, unless the configuration would be invalid with it.
     fn take(&mut self, server: &ImportedServer, file: &mut ServersFile, process: &ProcessContext) {
         let name = &server.name;
         let Ok(id) = BackendId::normalise(name) else {
@@ -167,7 +167,7 @@ impl Report {
         self.added.push(id.to_string());
     }
 
-    /// What concerns no single server.
+    /// Adds remarks on the file as a whole.
     fn of_the_whole(&mut self, imported: &ImportedFile, text: &str) {
         for input in &imported.inputs {
             self.remarks.push(format!("set {} in the gateway's environment: {}", input.variable, input.question));

@@ -1,5 +1,5 @@
-//! Asks on the terminal for the values that the file of another program leaves open. Each is asked for once in the life of
-//! the process.
+//! Asks questions on the terminal: for confirmation, and for values that another program's file leaves open. Each value
+//! is asked for once per process.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 
@@ -9,10 +9,10 @@ use crate::{
     support::Secret,
 };
 
-/// Longest answer, in bytes.
+/// Maximum length of an answer, in bytes.
 const LONGEST: usize = 64 << 10;
 
-/// Asks for all of them; without a terminal for none, so that reading the configuration says what is missing.
+/// Asks for all open values. Without a terminal it asks nothing, and reading the configuration reports what is missing.
 pub(super) fn ask(process: &mut ProcessContext) -> Result<(), CommandFailure> {
     if !is_interactive() {
         return Ok(());
@@ -29,7 +29,7 @@ pub(super) fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Asks a person for a yes; without a terminal the answer is no.
+/// Asks a yes-or-no question; without a terminal the answer is no.
 pub(super) fn confirmed(question: &str, process: &mut ProcessContext) -> Result<bool, CommandFailure> {
     if !is_interactive() {
         return Ok(false);

@@ -1,4 +1,5 @@
-//! `lockkeeper invitations`: invitations that wait, and rules. The running gateway applies changes within a second.
+//! `lockkeeper invitations`: links that wait for a person, and rules for login providers. The running gateway applies
+//! changes within a second.
 
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -123,7 +124,7 @@ impl RevokeInvitationArgs {
     }
 }
 
-/// Whom an invitation is for.
+/// The person that an invitation is for.
 fn invited(invitation: &Invitation) -> String {
     match &invitation.offer {
         InvitationOffer::Link(link) if link.invitee == Invitee::Existing => format!("{} (further key)", link.user),
@@ -132,7 +133,6 @@ fn invited(invitation: &Invitation) -> String {
     }
 }
 
-/// The rights as text.
 pub(super) fn rights(invitation: &Invitation) -> String {
     invitation.rights.words().join(", ")
 }

@@ -1,4 +1,4 @@
-//! `lockkeeper invite`: a link by which a person gets a key, or a rule for an address at a login provider. Knows nothing of pages.
+//! `lockkeeper invite`: makes a link that gives a person a key, or a rule that lets an address in at a login provider.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ Examples:
 A link works once. No invitation gives administration, except that of the owner
 while there is no administrator's key.";
 
-/// Time for which a link can be used, unless another is given.
+/// Validity of a link without `--valid`.
 const VALID: Duration = Duration::from_hours(3 * 24);
 
 /// `invite`.
@@ -102,7 +102,7 @@ impl InviteArgs {
         Ok(())
     }
 
-    /// The offer of a rule, if an address is given.
+    /// The rule to offer, if `--email` is given.
     fn rule(&self, process: &ProcessContext) -> Result<Option<InvitationOffer>, CommandFailure> {
         let (Some(email), Some(login)) = (&self.email, &self.login) else { return Ok(None) };
         let config = arguments::load(&process.options.given(), process)?;
@@ -131,7 +131,7 @@ impl InviteArgs {
         if self.user == Some(UserId::owner()) && self.is_plain() {
             match invitations.invite(invitations.of_owner(valid)).await? {
                 Ok(made) => return Ok(made),
-                // from then on it is a name like any other
+                // once there is an administrator, `owner` is a name like any other
                 Err(InvitationAddition::Administered) => {}
                 Err(refusal) => return Err(self.refused(refusal)),
             }
@@ -156,7 +156,7 @@ impl InviteArgs {
         invitations.invite(new).await?.map_err(|refusal| self.refused(refusal))
     }
 
-    /// True without options that say more of the key.
+    /// True if no option says more about the key or who invites.
     fn is_plain(&self) -> bool {
         self.rights.is_empty() && self.key_expires.is_none() && !self.again && self.by.is_none()
     }
@@ -185,7 +185,7 @@ impl InviteArgs {
     }
 }
 
-/// What the live keys of a user allow together, without administration; without any, all servers.
+/// The combined rights of a user's live keys, without administration; all servers if there are no such keys.
 async fn present_rights(user: &UserId, store: &AdminStore) -> Result<Rights, CommandFailure> {
     let keys = store.oauth.keys().list().await?;
     let live = keys.into_iter().filter(|key| key.user == *user && key.is_live(store::now()));
@@ -193,7 +193,7 @@ async fn present_rights(user: &UserId, store: &AdminStore) -> Result<Rights, Com
     Ok(rights.map_or_else(Rights::all_backends, |rights| Rights { admin: false, ..rights }))
 }
 
-/// Where a link can be opened.
+/// The machines that can open a link.
 enum InvitationReach {
     ThisMachine,
     PublicUrl,
@@ -204,7 +204,7 @@ pub(super) fn path(secret: &Secret) -> String {
     format!("/invite?i={}", secret.expose())
 }
 
-/// The address of a link at the public URL, else at the running gateway on this machine, else where it would listen.
+/// The address of a link: at the public URL, else at the gateway that runs here, else where a gateway would listen.
 fn address(process: &ProcessContext, secret: &Secret) -> (String, InvitationReach) {
     let path = path(secret);
     let config = arguments::load(&process.options.given(), process).ok();

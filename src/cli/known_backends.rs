@@ -1,4 +1,4 @@
-//! Names of servers and groups that a key or client is created for. Knows nothing of keys.
+//! Checks the names of servers and groups in arguments against those that exist.
 
 use crate::{
     cli::{arguments, failure::CommandFailure, gateway_client::GatewayClient, process::ProcessContext},
@@ -6,14 +6,14 @@ use crate::{
     model::{Access, BackendId},
 };
 
-/// The names that there are.
+/// The names of servers and groups that exist.
 struct KnownNames {
     servers: Vec<String>,
     groups: Vec<String>,
 }
 
-/// Refuses a server and a group that neither the running gateway nor the configuration has. Without either, every name is
-/// taken.
+/// Refuses servers and groups that the running gateway does not have, or the configuration if no gateway runs. Without
+/// either, it accepts every name.
 pub(super) async fn check(
     servers: &[(BackendId, Access)],
     groups: &[(BackendId, Access)],
@@ -32,7 +32,7 @@ pub(super) async fn check(
     Ok(())
 }
 
-/// A warning for each server of which only tools that read may be used, and which says of none that it does.
+/// A warning for each server that is opened with `:read` and has no `read_only_tools`.
 pub(super) fn without_effect(servers: &[(BackendId, Access)], process: &ProcessContext) -> Vec<String> {
     let Ok(config) = arguments::load(&process.options.given(), process) else { return Vec::new() };
     let is_closed = |(id, access): &&(BackendId, Access)| {
@@ -48,12 +48,12 @@ pub(super) fn without_effect(servers: &[(BackendId, Access)], process: &ProcessC
     servers.iter().filter(is_closed).map(warning).collect()
 }
 
-/// The names of the groups that there are; `None` if neither a gateway nor a configuration tells.
+/// The names of the groups; `None` if there is neither a running gateway nor a configuration.
 pub(super) async fn groups(process: &ProcessContext) -> Option<Vec<String>> {
     Some(known(process).await?.groups)
 }
 
-/// Refuses a name that is not `known`; it may be one of the `others`, which another option takes.
+/// Refuses a name that is not `known`. If it is one of the `others`, the advice is to use `option`.
 fn refuse_unknown(
     (what, id): (&str, &BackendId),
     known: &[String],
@@ -71,7 +71,7 @@ fn refuse_unknown(
     Err(CommandFailure::failed(format!("there is no {what} `{id}`")).advise(advice))
 }
 
-/// Those of the gateway that runs on the data, else of the configuration that is named or adjacent.
+/// The names at the gateway that runs on the data, else in the configuration file.
 async fn known(process: &ProcessContext) -> Option<KnownNames> {
     if let Ok(gateway) = GatewayClient::local(process)
         && let Ok((status, _)) = gateway.status().await

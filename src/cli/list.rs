@@ -1,4 +1,4 @@
-//! `lockkeeper list`: the servers of the configuration. Starts none.
+//! `lockkeeper list`: prints the servers of the configuration without starting them.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -43,13 +43,13 @@ fn described(spec: &BackendSpec) -> Value {
     json!({ "id": spec.id.as_str(), "transport": spec.transport.name(), "place": place(&spec.transport) })
 }
 
-/// A word as a shell takes it.
+/// A word, in quotes if a shell needs them.
 fn quoted(word: &str) -> String {
     let is_plain = !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+:@%=,".contains(c));
     if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
-/// The command or the address, without variables, headers and the query of a URL, where secrets belong.
+/// The command or the address. Variables, headers and the query of a URL are left out: that is where secrets belong.
 fn place(transport: &TransportSpec) -> String {
     match transport {
         TransportSpec::Stdio(stdio) => {

@@ -1,4 +1,4 @@
-//! `lockkeeper log`: another log filter for the running gateway, for a while.
+//! `lockkeeper log`: changes the log filter of the running gateway for a while.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::{
     config::{log, units},
 };
 
-/// Stands for the filter of the configuration.
+/// The word for the filter of the configuration.
 const CONFIGURED: &str = "configured";
 
 const EXAMPLES: &str = "\

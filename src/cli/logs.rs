@@ -1,4 +1,4 @@
-//! `lockkeeper logs`: the lines that the programs of a server printed, as far as the running gateway keeps them.
+//! `lockkeeper logs`: prints the lines that a server's programs printed, as far as the running gateway keeps them.
 
 use clap::Args;
 use http::Method;
@@ -53,7 +53,7 @@ impl LogsArgs {
         loop {
             for line in &lines {
                 let text = if self.json { json!(line).to_string() } else { shown(line, process.output.out) };
-                // nobody reads any more
+                // the reader is gone
                 if process.output.try_print(&text).is_err() {
                     return Ok(());
                 }

@@ -1,12 +1,12 @@
-//! Names of tools that some clients refuse, since they put a prefix of their own before them. Knows nothing of servers.
+//! A warning about tool names that become too long for some clients, which put their own prefix before them.
 
 use crate::support::first_names;
 
-/// The longest name of a tool that the APIs of models accept, in characters.
+/// Maximum length of a tool name at the APIs of models, in characters.
 const MAX_WITH_PREFIX: usize = 64;
-/// The prefix of Claude Code and others, for a gateway that was added as `lockkeeper`.
+/// The prefix that Claude Code and others write for a gateway that was added as `lockkeeper`.
 const PREFIX: &str = "mcp__lockkeeper__";
-/// Names that a warning shows.
+/// Maximum number of names in the warning.
 const SHOWN: usize = 5;
 
 /// The warning about the names that are too long; `None` if none is.

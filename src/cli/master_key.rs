@@ -1,4 +1,4 @@
-//! `lockkeeper master-key`: the key that encrypts the secrets in the database. The gateway must not run.
+//! `lockkeeper master-key`: rotates the key that encrypts the secrets in the database. The gateway must not run.
 
 use std::{path::Path, sync::Arc};
 
@@ -51,7 +51,7 @@ impl MasterKeyCommand {
     }
 }
 
-/// The refusal to replace a file that something else provides, and the way around.
+/// The refusal to replace a key file that something else provides, with advice on rotating it by hand.
 fn named(path: &Path, in_folder: &Path) -> CommandFailure {
     let (path, in_folder) = (path.display(), in_folder.display());
     CommandFailure::usage("the master key was not rotated")

@@ -1,4 +1,4 @@
-//! The user that a person means by a word, and the names of those that are keys. Knows no command.
+//! Finds the user that a person means by an argument, and names the users that are keys.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::{
     oauth::OAuthError,
 };
 
-/// The names of keys: by their ids, and of those without a user name by the users that they are.
+/// The names of keys by their ids. A key without a user name is its own user, and is also found by that.
 #[derive(Debug, Default)]
 pub(super) struct KeyNames {
     by_id: HashMap<KeyId, String>,
@@ -16,7 +16,7 @@ pub(super) struct KeyNames {
 }
 
 impl KeyNames {
-    /// Those of the keys in this store.
+    /// The names of the keys in this store.
     pub(super) async fn of(store: &AdminStore) -> Result<Self, OAuthError> {
         let mut names = Self::default();
         for key in store.oauth.keys().list().await? {
@@ -28,17 +28,16 @@ impl KeyNames {
         Ok(names)
     }
 
-    /// The name, if the user is a key.
+    /// The name of the key that this user is; `None` if the user is not a key.
     pub(super) fn get(&self, user: &UserId) -> Option<&str> {
         self.by_user.get(user).map(String::as_str)
     }
 
-    /// The name of a key.
     pub(super) fn of_key(&self, key: &KeyId) -> Option<&str> {
         self.by_id.get(key).map(String::as_str)
     }
 
-    /// The user for people: `key:lNct… (laptop)`.
+    /// The user as text for people: `key:lNct… (laptop)`.
     pub(super) fn shown(&self, user: &UserId) -> String {
         self.get(user).map_or_else(|| user.to_string(), |name| format!("{user} ({name})"))
     }

@@ -1,4 +1,4 @@
-//! `lockkeeper migrate`: moves the data into another database. The gateway must not run.
+//! `lockkeeper migrate`: copies the data into another database. The gateway must not run.
 
 use clap::Args;
 use serde_json::json;

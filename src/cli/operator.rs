@@ -1,8 +1,8 @@
-//! The user of the operating system who runs a command, for the audit trail. Knows no command.
+//! The operating system's user who runs a command, for the audit trail.
 
 use super::process::ProcessContext;
 
-/// The name of the user; with `sudo` of the one who called it, too.
+/// The name of the user; under `sudo` also the name of the user who called it.
 pub(super) fn name(process: &ProcessContext) -> String {
     let own = own(process);
     match process.environment.get("SUDO_USER").filter(|by| !by.is_empty() && *by != own) {

@@ -1,4 +1,5 @@
-//! Output of commands: the only module that writes to standard output and standard error. Knows no command.
+//! Output of commands. They write to standard output and standard error only through it. Only clap's own texts and the
+//! messages of `stdio` and `connect` go another way.
 
 use std::{
     fmt,
@@ -32,16 +33,16 @@ pub struct Output {
     pub out: Style,
     /// Style of standard error.
     pub err: Style,
-    /// True if a person reads standard output, and no file or log keeps it.
+    /// True if standard output is a terminal, so that a person reads it and no file or log keeps it.
     pub is_terminal: bool,
-    /// True if a person reads standard error.
+    /// True if standard error is a terminal, so that a person reads it.
     pub is_watched: bool,
 }
 
 /// Text style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// Plain text: a file, a pipe, or by request.
+    /// No colours: for a file or pipe, or because the person asked for none.
     Plain,
     Colours,
 }
@@ -59,8 +60,8 @@ pub enum Emphasis {
 // === impl Output ===
 
 impl Output {
-    /// The streams of this process. Colours are used only on a terminal, unless `NO_COLOR` is set (no-color.org) or
-    /// `TERM` is `dumb`.
+    /// The streams of this process. A terminal gets colours, unless `TERM` is `dumb` or `NO_COLOR` is set
+    /// (no-color.org).
     pub fn system(environment: &Environment) -> Self {
         let wanted = environment.get("NO_COLOR").is_none_or(str::is_empty) && environment.get("TERM") != Some("dumb");
         let style = |terminal: bool| if terminal && wanted { Style::Colours } else { Style::Plain };
@@ -75,7 +76,7 @@ impl Output {
         }
     }
 
-    /// Other writers in place of the streams, without colours.
+    /// Writes to these in place of the process's streams, without colours.
     pub fn to(stdout: impl Write + Send + 'static, stderr: impl Write + Send + 'static) -> Self {
         let (stdout, stderr) = (Box::new(stdout), Box::new(stderr));
         Self {
@@ -89,12 +90,12 @@ impl Output {
         }
     }
 
-    /// Writes standard error in the background from now on, notes and failures too, and returns the writer for the log:
-    /// nothing waits for its reader.
+    /// Writes standard error in the background from now on, including notes and failures, so that nothing waits for its
+    /// reader. Returns the writer for the log.
     ///
     /// # Errors
     ///
-    /// If the system gives no thread.
+    /// If the system cannot start a thread.
     pub fn log_writer(&mut self) -> io::Result<BackgroundWriter> {
         let stderr = mem::replace(&mut self.stderr, Box::new(io::sink()));
         let writer = BackgroundWriter::start(stderr, telemetry::report_lost_lines)?;
@@ -103,11 +104,11 @@ impl Output {
         Ok(writer)
     }
 
-    /// Writes standard output in the background from now on, for a command that goes on without a reader.
+    /// Writes standard output in the background from now on, for a command that continues without a reader.
     ///
     /// # Errors
     ///
-    /// If the system gives no thread.
+    /// If the system cannot start a thread.
     pub fn print_in_background(&mut self) -> io::Result<()> {
         let stdout = mem::replace(&mut self.stdout, Box::new(io::sink()));
         let writer = BackgroundWriter::start(stdout, telemetry::report_lost_lines)?;
@@ -121,14 +122,14 @@ impl Output {
         let _ = self.try_print(text);
     }
 
-    /// Waits until what was printed in the background is written, for a second at most for each stream.
+    /// Waits until everything printed in the background is written, at most a second for each stream.
     pub fn wait_until_written(&self) {
         for writer in &self.background {
             writer.finish(PATIENCE);
         }
     }
 
-    /// Prints a part of a result that goes on until nobody reads it.
+    /// Prints a part of a result that continues until its reader is gone.
     ///
     /// # Errors
     ///
@@ -176,10 +177,10 @@ impl Output {
     }
 }
 
-/// JSON whose strings control no terminal, with the same values.
+/// The same JSON with escapes for everything in its strings that could control a terminal.
 fn terminal_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
-    // a `String` takes everything
+    // writing to a `String` cannot fail
     let _ = fmt::Write::write_str(&mut Escaping::new(&mut text, EscapeForm::Json), json);
     text
 }
@@ -213,7 +214,7 @@ impl Style {
     }
 }
 
-/// A number of things with their name: `1 grant`, `2 grants`.
+/// A number with its noun: `1 grant`, `2 grants`.
 pub(super) fn number_of<N: fmt::Display + PartialEq + From<u8> + Copy>(number: N, one: &str) -> String {
     let many = if number == N::from(1) { "" } else { "s" };
     format!("{number} {one}{many}")
@@ -227,7 +228,6 @@ mod tests {
 
     use super::*;
 
-    /// A file that takes its time.
     #[derive(Clone, Default)]
     struct SlowFile(Arc<Mutex<Vec<u8>>>);
 

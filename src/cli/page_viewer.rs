@@ -1,5 +1,5 @@
-//! Pages that a command shows to a person: in the browser, with the URL on standard error. A person whose browser is on
-//! another machine pastes the address of its last page. Knows nothing of logins.
+//! Shows the pages of a login to a person: in the browser, with the URL on standard error. A person whose browser is on
+//! another machine can paste the address of its last page.
 
 use std::{io, thread};
 
@@ -18,7 +18,7 @@ use crate::oauth_client::Attempt;
 pub struct PageToShow {
     /// Its URL.
     pub url: Url,
-    /// Tells a new page from one that is open.
+    /// Says whether the page is new or already open.
     pub attempt: Attempt,
 }
 
@@ -36,7 +36,7 @@ pub struct PageViewer {
 pub enum PageDisplay {
     /// The person's browser, and the URL on standard error.
     Browser,
-    /// The URL on standard error alone.
+    /// Only the URL on standard error.
     UrlAlone,
 }
 
@@ -48,7 +48,7 @@ impl PageViewer {
         Self { pages, display, pasted: None }
     }
 
-    /// Takes addresses from these lines too.
+    /// Also takes pasted addresses from these lines.
     #[must_use]
     pub fn with_pasted(self, pasted: Option<PastedLines>) -> Self {
         Self { pasted, ..self }
@@ -58,7 +58,7 @@ impl PageViewer {
     pub async fn shown_while<T>(&mut self, command: impl Future<Output = T>, output: &mut Output) -> T {
         let mut command = Box::pin(command);
         let mut shown = None;
-        // beside the command, which serves the redirect URI
+        // they run alongside the command, which serves the redirect URI
         let mut visits = FuturesUnordered::new();
         loop {
             tokio::select! {
@@ -93,7 +93,7 @@ impl PageViewer {
             output.remark("If that browser is on another machine, paste the address of its last page here.");
         }
         if (page.attempt, self.display) == (Attempt::New, PageDisplay::Browser) {
-            // a browser in the terminal would block
+            // not joined, since a browser that runs in the terminal would block
             let _ = open_browser(page.url.to_string());
         }
     }
@@ -101,7 +101,7 @@ impl PageViewer {
 
 /// Opens a page in the person's browser, on a thread of its own.
 pub(super) fn open_browser(url: String) -> io::Result<thread::JoinHandle<()>> {
-    // its output would be taken for messages
+    // the client would take the browser's output for messages
     let options = webbrowser::BrowserOptions::new().with_suppress_output(true).clone();
     let open = move || drop(webbrowser::open_browser_with_options(webbrowser::Browser::Default, &url, &options));
     thread::Builder::new().name("browser".to_owned()).spawn(open)

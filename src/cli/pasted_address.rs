@@ -1,5 +1,5 @@
-//! Address at which a browser on another machine ends its login, pasted on the terminal. It is requested from here,
-//! where the redirect URI is served. Knows nothing of the response in it.
+//! The last address of a login in a browser on another machine, pasted on the terminal. It is requested from here,
+//! since the redirect URI is served on this machine.
 
 use std::{
     io::{self, IsTerminal as _},
@@ -16,7 +16,7 @@ use crate::{
     oauth_client::is_loopback,
 };
 
-/// Maximum time of the request to this machine: its page waits for the end of the login.
+/// Timeout of the request to this machine, whose answer waits for the end of the login.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Lines that a person types or pastes on the terminal.
@@ -26,7 +26,7 @@ pub struct PastedLines(mpsc::Receiver<String>);
 // === impl PastedLines ===
 
 impl PastedLines {
-    /// The lines of standard input; `None` if that is no terminal.
+    /// The lines of standard input; `None` if that is not a terminal.
     pub fn of_terminal() -> Option<Self> {
         let stdin = io::stdin();
         if !stdin.is_terminal() {
@@ -45,7 +45,7 @@ impl PastedLines {
         Some(Self(pasted))
     }
 
-    /// The next line; never, after the end of the input.
+    /// The next line. Waits forever after the end of the input.
     pub async fn next(&mut self) -> String {
         match self.0.recv().await {
             Some(line) => line,
@@ -54,11 +54,12 @@ impl PastedLines {
     }
 }
 
-/// Requests `line`, the address at which the browser ended that was shown `page`, or its query.
+/// Requests the address in `line`, at which the browser ended after it opened `page`. The line may also be only the
+/// query.
 ///
 /// # Errors
 ///
-/// An error if it is not the redirect URI of the page with a response to it, or if nothing answers there.
+/// If the address is not the redirect URI of the page with a response to it, or if nothing answers there.
 pub(super) async fn visit(line: String, page: Url) -> Result<(), CommandFailure> {
     let address = response_address(&line, &page).ok_or_else(|| {
         CommandFailure::usage("this is not the address at which the login ends")
@@ -75,8 +76,8 @@ pub(super) async fn visit(line: String, page: Url) -> Result<(), CommandFailure>
     Ok(())
 }
 
-/// The redirect URI in the query of `page`, with the query of the pasted text: an address there, by any name of this machine,
-/// or the query alone. Terminals and chats add quotes.
+/// The redirect URI in the query of `page`, with the query of the pasted text. The text is an address there, under any
+/// loopback name, or only its query. Quotes around it are dropped, since terminals and chats add them.
 fn response_address(text: &str, page: &Url) -> Option<Url> {
     let mut expected = Url::parse(&value(page, "redirect_uri")?).ok()?;
     let text = text.trim_matches(|c: char| c.is_whitespace() || "\"'`<>".contains(c));

@@ -1,4 +1,4 @@
-//! The configured servers, started once in this process without serving a client: for `check`, `add` and `tools`.
+//! Starts the configured servers once in this process without serving a client: for `check`, `add` and `tools`.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -29,7 +29,7 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 /// The servers under test.
 pub(super) struct Probe {
     pub(super) supervisor: Supervisor,
-    /// The gateway made of them.
+    /// The gateway in front of them.
     pub(super) gateway: Arc<Gateway>,
     cancel: CancellationToken,
 }
@@ -37,19 +37,18 @@ pub(super) struct Probe {
 // === impl Probe ===
 
 impl Probe {
-    /// Starts the servers.
     pub(super) fn start(config: &Config) -> Result<Self, CommandFailure> {
         let cancel = CancellationToken::new();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let deps = backend::BackendDeps {
             signer: None,
             clock,
-            // no cached eras: the check probes every server
+            // no cached eras: every server is probed
             eras: Vec::new(),
             environment: config.environment.to_strings(),
             launcher: config.environment.launcher().map(Path::to_owned),
             budget: MemoryBudget::unbounded(),
-            // nobody waits for its calls
+            // no calls to wait for at the end
             limits: Live::new(LimitsConfig { shutdown: Duration::ZERO, ..config.limits.clone() }),
             access: ServerAccess::none(),
             observer: Observer::none(),
@@ -103,7 +102,7 @@ impl Probe {
         statuses
     }
 
-    /// Lists everything of a backend; returns the first error.
+    /// Asks a backend for all its lists; returns the first error.
     async fn list(&self, id: &BackendId) -> (BackendId, Result<(), String>) {
         for method in ListKind::ALL.map(ListKind::method) {
             let name = method.to_string();
@@ -118,7 +117,7 @@ impl Probe {
         (id.clone(), Ok(()))
     }
 
-    /// What a group offers, in a sentence.
+    /// A sentence about the tools of a group.
     pub(super) async fn look_at_group(&self, group: &GroupSpec) -> String {
         let (id, mut number) = (&group.id, 0);
         if let Some(server) = self.gateway.single(id) {
@@ -131,18 +130,18 @@ impl Probe {
         }
     }
 
-    /// The names of the tools at an endpoint of merged servers, as far as they are there.
+    /// The names of the tools at an endpoint, as far as it lists them.
     pub(super) async fn tool_names(&self, server: &dyn Server) -> Vec<String> {
         let tools = self.tools(server).await;
         tools.iter().filter_map(|tool| tool["name"].as_str()).map(str::to_owned).collect()
     }
 
-    /// The tools at an endpoint, as far as they are there.
+    /// The tools at an endpoint, as far as it lists them.
     pub(super) async fn tools(&self, server: &dyn Server) -> Vec<Value> {
         self.entries(server, ListKind::Tools).await
     }
 
-    /// The names and URIs that a server lists, each with what it is.
+    /// The names and URIs that a server lists, each with its kind.
     pub(super) async fn names(&self, id: &BackendId) -> Vec<(&'static str, String)> {
         let Some(server) = self.gateway.single(id) else { return Vec::new() };
         let mut names = Vec::new();
@@ -159,7 +158,7 @@ impl Probe {
         names
     }
 
-    /// The entries of a list at an endpoint, as far as they are there.
+    /// The entries of a list at an endpoint, up to the first page that fails.
     async fn entries(&self, server: &dyn Server, kind: ListKind) -> Vec<Value> {
         let mut entries = Vec::new();
         let mut params = json!({});
@@ -185,7 +184,7 @@ impl Probe {
         loop {
             match reply.next().await {
                 Step::Notified(_, rest) | Step::Asked(_, rest) => reply = rest,
-                // servers are asked for lists that they do not offer, too
+                // this also asks for lists that a server does not offer
                 Step::Done(Outcome::Failed(error)) if error.code() == ErrorObject::METHOD_NOT_FOUND => return Ok(()),
                 Step::Done(Outcome::Failed(error)) => return Err(error.message().clone()),
                 Step::Done(_) => return Ok(()),
@@ -193,20 +192,19 @@ impl Probe {
         }
     }
 
-    /// Ends the servers.
     pub(super) async fn end(self) {
         self.cancel.cancel();
         self.supervisor.shutdown().await;
     }
 }
 
-/// A call of the gateway's own.
+/// Calls a server in the gateway's own name.
 pub(super) fn call(server: &dyn Server, method: Method, params: &Value) -> Reply {
     let context = Context::of_gateway(ClientInfo::gateway(), Account::unbounded());
     server.call(Call { method, params: Payload::of(Revision::NEWEST_LEGACY, params), context })
 }
 
-/// Final state after the check: a backend that is not ready has failed.
+/// The final state: a backend whose start or lists failed, or that is still starting, has failed.
 fn judge(state: BackendState, failed: Option<String>) -> BackendState {
     match (state, failed) {
         (_, Some(reason)) | (BackendState::Restarting { reason } | BackendState::Failed { reason, .. }, None) => {

@@ -1,4 +1,4 @@
-//! Process context of a command. Knows no command.
+//! The context of a command: its process, and its relation to a running gateway.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use crate::config::Environment;
 /// The relation of a command to a gateway.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CommandPurpose {
-    /// It has nothing to do with a gateway that runs, or is one.
+    /// It needs no running gateway, or is one itself.
     #[default]
     Unrelated,
     Asks,
@@ -24,13 +24,13 @@ pub struct ProcessContext {
     pub environment: Environment,
     /// The working directory.
     pub folder: PathBuf,
-    /// This program, with its path.
+    /// The path of this program.
     pub program: PathBuf,
     /// Options of every command.
     pub options: GlobalArgs,
-    /// What the command is for.
+    /// The command's relation to the running gateway.
     pub purpose: CommandPurpose,
-    /// The person has said where the data is, or the environment has.
+    /// True if an option or the environment names the data folder.
     pub is_data_dir_named: bool,
     /// Output.
     pub output: Output,
@@ -39,7 +39,7 @@ pub struct ProcessContext {
 // === impl ProcessContext ===
 
 impl ProcessContext {
-    /// This process.
+    /// The context of this process.
     pub fn system() -> Self {
         let environment = Environment::system().with_launcher(launcher());
         let output = Output::system(&environment);
@@ -50,7 +50,8 @@ impl ProcessContext {
     }
 }
 
-/// This program as the launcher of programs, also after its file was replaced; `None` where the kernel cannot end them with it.
+/// The path of this program as the launcher of servers, valid even after the file was replaced; `None` where the kernel
+/// cannot end the servers with it.
 fn launcher() -> Option<PathBuf> {
     let itself = PathBuf::from("/proc/self/exe");
     (cfg!(target_os = "linux") && itself.exists()).then_some(itself)

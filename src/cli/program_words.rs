@@ -1,13 +1,11 @@
-//! `lockkeeper add NAME npx -y …`: the two dashes that people leave out before a program with options of its own. Knows nothing of
-//! what the words mean.
+//! `lockkeeper add NAME npx -y …`: adds the two dashes that people leave out before a program with its own options.
 
 use std::ffi::OsString;
 
 /// Options with a value, before or after the command.
 const WITH_VALUE: [&str; 7] = ["--env", "--header", "--config", "-c", "--data-dir", "--log", "--log-format"];
 
-/// The arguments with `--` before the program that `add` is given. What looks like an address or the registry's `server.json`
-/// is none.
+/// The arguments with `--` before the program for `add`. Anything like an address or a `server.json` is not a program.
 pub(super) fn with_dashes(mut arguments: Vec<OsString>) -> Vec<OsString> {
     if let Some(at) = program(&arguments) {
         arguments.insert(at, "--".into());
@@ -15,7 +13,7 @@ pub(super) fn with_dashes(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
-/// The place of a program without dashes before it.
+/// The index of a program without dashes before it.
 fn program(arguments: &[OsString]) -> Option<usize> {
     let mut words = Vec::new();
     let mut at = 1;
@@ -34,7 +32,7 @@ fn program(arguments: &[OsString]) -> Option<usize> {
     None
 }
 
-/// True for a URL, also for one without its scheme, and for a description.
+/// True for a URL, also without a scheme, and for a `server.json`.
 fn is_place(word: &str) -> bool {
     let is_path = word.starts_with(['/', '.', '~']);
     let host = word.split_once('/').map(|(host, _)| host);

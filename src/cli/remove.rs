@@ -23,7 +23,7 @@ pub struct RemoveArgs {
 }
 
 impl RemoveArgs {
-    /// Removes the server and everything that its table says.
+    /// Removes the server with its whole table.
     pub fn run(&self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let mut file = ServersFile::open(process)?;
         let shown = file.name.display().to_string();
@@ -35,7 +35,7 @@ impl RemoveArgs {
         file.remove(&name);
         let was_last = file.is_bare();
         if !was_last {
-            // a group may name it
+            // a group may still name it
             file.load(process)?;
         }
         self.ending

@@ -1,4 +1,4 @@
-//! A file that is replaced as a whole: whoever reads it sees the old text or the new one. Knows nothing of the text.
+//! Replaces a file atomically: readers see either the old text or the new one.
 
 use std::{
     fs::{self, OpenOptions},
@@ -6,12 +6,12 @@ use std::{
     path::Path,
 };
 
-/// Writes the text in the place of what is there, with the same permissions; of a link, into its target. A new file is for this
-/// user alone, and missing folders are made.
+/// Replaces the text of a file and keeps its permissions. A link stays: its target is replaced. Only this user can read
+/// a new file; missing folders are created.
 ///
 /// # Errors
 ///
-/// The failure; then nothing has changed.
+/// The error of the file system; the file is then as before.
 pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if let Some(folder) = path.parent() {

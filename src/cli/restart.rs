@@ -30,7 +30,7 @@ pub struct RestartArgs {
 }
 
 impl RestartArgs {
-    /// Has the gateway end the processes and connections of the server, and start them.
+    /// Has the gateway end the server's processes and connections, and start it again.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let gateway = GatewayClient::local(process)?;
         let by = operator::name(process);

@@ -1,4 +1,4 @@
-//! Arguments of what a new key or service account may do, from where, and until when. Knows nothing of storage.
+//! Arguments that say what a key or service account may do, from where, and until when.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(super) struct RightsArgs {
 }
 
 impl OpenedArgs {
-    /// True if there is none of these arguments.
+    /// True if none of these arguments is given.
     pub(super) fn is_empty(&self) -> bool {
         self.servers.is_empty() && self.groups.is_empty()
     }
@@ -72,7 +72,7 @@ impl OpenedArgs {
 }
 
 impl RightsArgs {
-    /// True if there is none of these arguments.
+    /// True if none of these arguments is given.
     pub(super) fn is_empty(&self) -> bool {
         self.servers.is_empty() && self.networks.is_empty() && self.expires.is_none()
     }
@@ -87,12 +87,11 @@ impl RightsArgs {
         self.servers.rights()
     }
 
-    /// The networks.
     pub(super) fn networks(&self) -> AllowedNetworks {
         self.networks.iter().copied().collect()
     }
 
-    /// The expiry, from now on.
+    /// The time of expiry, counted from now.
     pub(super) fn expires(&self) -> Option<Timestamp> {
         self.expires.map(|lifetime| store::now() + lifetime)
     }

@@ -1,5 +1,5 @@
-//! The gateway that runs on this machine, for commands that ask or change one: which it is if several could be meant. A command
-//! whose person named neither file nor folder works on it, from whatever folder. Knows nothing of the commands.
+//! Finds the running gateway that a command is for. A command without a named file or data folder works on the gateway
+//! that runs on this machine, from any folder.
 
 use std::path::{Path, PathBuf};
 
@@ -20,13 +20,13 @@ const ADJACENT: &str = "lockkeeper.toml";
 pub(super) enum FileReader {
     /// The gateway that runs on the data of this command.
     Running,
-    /// The gateway there reads something else.
+    /// The gateway that runs there reads something else.
     OfAnother(RunRecord),
     /// No gateway runs there.
     Nobody,
 }
 
-/// Sets the file and the folder of a command to those of the gateway that runs, unless the person has named others.
+/// Sets the file and the data folder of a command to the running gateway's, unless the person has named others.
 ///
 /// # Errors
 ///
@@ -59,7 +59,8 @@ pub(super) fn follow(purpose: CommandPurpose, process: &mut ProcessContext) -> R
     }
 }
 
-/// The file is named: the folder is that of the gateway that reads it, which may have been given another than the file has.
+/// For a named file, takes the data folder of the gateway that reads it: that may have been started with another folder
+/// than the file names.
 fn follow_reader(file: &Path, process: &mut ProcessContext) -> Result<(), CommandFailure> {
     let mut readers = RunningGateways::find(&process.environment).own;
     readers.retain(|gateway| gateway.reads(file));
@@ -71,7 +72,7 @@ fn follow_reader(file: &Path, process: &mut ProcessContext) -> Result<(), Comman
     Ok(())
 }
 
-/// The folder is named: the file is that of the gateway that runs on it.
+/// For a named data folder, takes the file of the gateway that runs on it.
 fn follow_holder(data: &Path, process: &mut ProcessContext) -> Result<(), CommandFailure> {
     let Some(gateway) = RunRecord::on(data) else { return Ok(()) };
     let is_other = adjacent(process).is_some_and(|file| !gateway.reads(&file));
@@ -81,7 +82,7 @@ fn follow_holder(data: &Path, process: &mut ProcessContext) -> Result<(), Comman
     take(&gateway, process)
 }
 
-/// The one of several gateways that is meant; `None` if there is none.
+/// The gateway that the person means; `None` if none runs.
 fn chosen(mut gateways: Vec<RunRecord>, process: &mut ProcessContext) -> Result<Option<RunRecord>, CommandFailure> {
     let adjacent = adjacent(process);
     if let Some(at) = adjacent.as_ref().and_then(|file| gateways.iter().position(|gateway| gateway.reads(file))) {
@@ -103,7 +104,7 @@ fn chosen(mut gateways: Vec<RunRecord>, process: &mut ProcessContext) -> Result<
     Ok(Some(gateway))
 }
 
-/// Lets the command work on a gateway.
+/// Makes the command work on this gateway.
 fn take(gateway: &RunRecord, process: &mut ProcessContext) -> Result<(), CommandFailure> {
     let options = &mut process.options;
     options.data_dir.get_or_insert_with(|| gateway.data_dir.clone());
@@ -116,13 +117,13 @@ fn take(gateway: &RunRecord, process: &mut ProcessContext) -> Result<(), Command
                 .why(description(gateway))
                 .advise(format!("name the file to change: `--config {ADJACENT}`")));
         }
-        // it would be another one
+        // any file that is found without being named would be another one
         _ => options.unnamed = UnnamedFiles::Ignored,
     }
     Ok(())
 }
 
-/// What the file or the demonstration in this folder has to do with the gateway that runs on the data of this command.
+/// The relation of a configuration file to the gateway that runs on this command's data.
 pub(super) fn reader(file: &Path, process: &ProcessContext) -> FileReader {
     let Ok(folder) = arguments::data_folder(process) else { return FileReader::Nobody };
     match RunRecord::on(&folder) {
@@ -141,7 +142,7 @@ fn file_of(gateway: &RunRecord) -> String {
     gateway.configuration.as_ref().map_or_else(|| "no file".to_owned(), |file| file.display().to_string())
 }
 
-/// Anything that has the name of the file in the working directory.
+/// Anything named `lockkeeper.toml` in the working directory.
 fn adjacent(process: &ProcessContext) -> Option<PathBuf> {
     let file = process.folder.join(ADJACENT);
     file.symlink_metadata().is_ok().then_some(file)
@@ -173,7 +174,8 @@ fn several(gateways: &[RunRecord]) -> CommandFailure {
         .advise("say which is meant: `--data-dir DIR`, or `--config FILE`")
 }
 
-/// Names gateways of others. Their files could start programs and read secrets as this user, so nothing of theirs is read.
+/// Mentions gateways of other users, without reading their files: those could start programs and read secrets as this
+/// user.
 fn tell_foreign(foreign: &[ForeignRecords], process: &mut ProcessContext) {
     let has_own = match config::source(&process.options.given(), &process.environment, &process.folder) {
         ConfigSource::Adjacent(_) => true,
@@ -183,7 +185,7 @@ fn tell_foreign(foreign: &[ForeignRecords], process: &mut ProcessContext) {
     if has_own {
         return;
     }
-    // a record of this user that is not followed, such as one in a folder that others can write
+    // skips this user's own records that are not trusted, such as one in a folder that others can write to
     for ForeignRecords { user, folder } in foreign.iter().filter(|record| record.user != own_user()) {
         let name = user_name(*user);
         let folder = folder.display();

@@ -79,7 +79,7 @@ pub struct ServeArgs {
     single: arguments::SingleServerArgs,
 }
 
-/// Start message.
+/// The message that tells a person the gateway is up, and what to do next.
 #[derive(Debug)]
 pub struct StartMessage<'a> {
     /// The public URL, without a slash at the end.
@@ -94,7 +94,7 @@ pub struct StartMessage<'a> {
     pub backends: &'a [String],
     /// The folder of the data.
     pub data_dir: &'a std::path::Path,
-    /// Options by which other commands find the same data, each after a space.
+    /// Options by which other commands find the same data, each with a leading space.
     pub options: &'a str,
 }
 
@@ -108,7 +108,7 @@ impl ServeArgs {
         let mut given = CommandLineOptions { inherited, ..self.given(process) };
         let config = arguments::load(&given, process)?;
         if let ConfigSource::Usual(file) = &config.source {
-            // it reads no other later
+            // a reload reads this file, even if one with precedence appears
             given.config = Some(file.clone());
         }
         let telemetry = install(&config.log, process)?;
@@ -141,7 +141,7 @@ pub fn install(log: &LogConfig, process: &mut ProcessContext) -> Result<Telemetr
     Telemetry::install(&app::log_settings(log), colours, writer).map_err(|error| cannot().why(error))
 }
 
-/// Logs the start.
+/// Logs the start, and warnings about the configuration.
 fn log_start(config: &Config) {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -196,10 +196,10 @@ async fn run_app(
             data_access::explained(CommandFailure { exit, ..failure }, &places)
         }
     };
-    // from here on a signal ends the gateway in order, with its last log lines
+    // from here on, a signal shuts the gateway down in order, with its last log lines
     let mut shutdown = Box::pin(shutdown_signal());
     let build = async {
-        // of a second start in the same place, this says more than a port that is taken
+        // if a second gateway starts on the same folder, this error says more than that the port is taken
         app::check_unused(&config.data_dir)?;
         App::build_on(listening(sockets, &config).await?, config, telemetry).await
     };
@@ -208,7 +208,7 @@ async fn run_app(
         () = &mut shutdown => return Ok(()),
     };
     app.announce().map_err(cannot)?;
-    // last, since it must be shown: nothing may fail between its creation and its display
+    // last: nothing may fail between creating the first access and showing it
     let form = if process.output.is_terminal { FirstAccessForm::Key } else { FirstAccessForm::Invitation };
     let first = app.first_access(form).await.map_err(|error| cannot(error.into()))?;
     let message = StartMessage {
@@ -230,7 +230,7 @@ async fn run_app(
     }
 }
 
-/// Ends the entries of processes that have no other parent, if this is the first process of a container.
+/// Reaps orphaned processes, if this is the first process of a container. Never returns.
 pub(super) async fn reap_orphans() -> Infallible {
     #[cfg(target_os = "linux")]
     return crate::support::orphans::reap().await;
@@ -252,7 +252,7 @@ fn privileged_port(error: &anyhow::Error) -> Option<String> {
     ))
 }
 
-/// The sockets of systemd, or new ones.
+/// The sockets from systemd, or new ones.
 async fn listening(inherited: Option<InheritedSockets>, config: &Config) -> anyhow::Result<Sockets> {
     Ok(match inherited {
         None => Sockets::bind(config).await?,
@@ -271,7 +271,7 @@ fn is_disk_full(cause: &(dyn std::error::Error + 'static)) -> bool {
         || matches!(cause.downcast_ref(), Some(StorageError::DiskFull))
 }
 
-/// Ends at SIGTERM or SIGINT, which do not end the process from the moment of this call on.
+/// Completes at SIGTERM or SIGINT. From this call on, they no longer end the process themselves.
 pub fn shutdown_signal() -> impl Future<Output = ()> {
     #[cfg(unix)]
     let signals = {
@@ -294,14 +294,15 @@ pub fn shutdown_signal() -> impl Future<Output = ()> {
 // === impl StartMessage ===
 
 impl StartMessage<'_> {
-    /// Prints it on standard output, and waits for it: who sees the gateway answer finds the key printed.
+    /// Prints the message on standard output, and waits until it is written: the key must be there once the gateway
+    /// answers.
     pub fn print(&self, output: &mut Output) {
         let text = self.render(output.out);
         output.print(&text);
         output.wait_until_written();
     }
 
-    /// The text: the URL, the first key or invitation, and three lines of next steps.
+    /// The text: the URL and other facts. With a first key or invitation, it ends with three next steps.
     pub fn render(&self, style: Style) -> String {
         let url = format!("{}/mcp", self.public_url);
         let title = style.paint(Emphasis::Strong, concat!("Lockkeeper ", env!("CARGO_PKG_VERSION")));

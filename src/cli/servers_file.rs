@@ -1,4 +1,4 @@
-//! The `lockkeeper.toml` that a command edits, with its comments and its order. Knows nothing of what servers need.
+//! Edits a `lockkeeper.toml`, and keeps its comments and its order.
 
 use std::{
     fs, io,
@@ -15,7 +15,7 @@ use crate::{
     model::BackendId,
 };
 
-/// The name of the file that is made if there is none.
+/// The name of the file that is created if there is none.
 const NEW: &str = "lockkeeper.toml";
 
 /// The table of servers, and its former name.
@@ -25,7 +25,7 @@ const TABLES: [&str; 2] = ["servers", "backends"];
 pub(super) struct ServersFile {
     /// Its name, as the person gave it.
     pub(super) name: PathBuf,
-    /// Its place; of a link, that of its target.
+    /// Its absolute path; for a link, the path of the target.
     path: PathBuf,
     document: DocumentMut,
 }
@@ -35,14 +35,14 @@ pub(super) struct ServersFile {
 pub(super) enum ServerEntry {
     /// A program to start.
     Program {
-        /// Its name and its arguments; not empty.
+        /// The command and its arguments; not empty.
         words: Vec<String>,
         env: Vec<(String, String)>,
     },
     /// A server at a URL.
     Remote {
         url: String,
-        /// The `type`, if the URL does not tell it.
+        /// The `type`, if it does not follow from the URL.
         kind: Option<&'static str>,
         /// Headers of each request.
         headers: Vec<(String, String)>,
@@ -51,16 +51,16 @@ pub(super) enum ServerEntry {
     },
 }
 
-/// The force of a list of tools that only read.
+/// The way to write a list of tools that only read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReadOnlyRule {
-    /// The keys with `:read` may call them.
+    /// In force: keys with `:read` may call them.
     InForce,
-    /// A comment, for a person to decide.
+    /// As a comment, so that a person decides.
     Suggested,
 }
 
-/// The login at a server.
+/// The login that a server needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum EntryLogin {
     #[default]
@@ -72,11 +72,11 @@ pub(super) enum EntryLogin {
 // === impl ServersFile ===
 
 impl ServersFile {
-    /// Reads the file of this process; an empty one if there is none.
+    /// Reads the configuration file of this process; starts with an empty one if there is none.
     ///
     /// # Errors
     ///
-    /// Wrong usage if the file belongs to another program, or is no TOML.
+    /// If the file cannot be read, is a folder, belongs to another program, or is not TOML.
     pub(super) fn open(process: &ProcessContext) -> Result<Self, CommandFailure> {
         let given = process.options.given();
         let name = match config::source(&given, &process.environment, &process.folder) {
@@ -108,7 +108,6 @@ impl ServersFile {
         Ok(Self { name, path, document })
     }
 
-    /// Its absolute place.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -120,7 +119,7 @@ impl ServersFile {
         servers.flat_map(|servers| servers.iter().map(|(name, _)| name)).find(is_it).map(str::to_owned)
     }
 
-    /// Adds a server.
+    /// Adds a server to the table `servers`.
     ///
     /// # Errors
     ///
@@ -129,7 +128,7 @@ impl ServersFile {
         self.insert(id, entry.table())
     }
 
-    /// Adds a server of another program's file.
+    /// Adds a server from another program's file.
     ///
     /// # Errors
     ///
@@ -157,7 +156,7 @@ impl ServersFile {
             return Err(CommandFailure::usage(format!("{} has its servers in one line", self.name.display()))
                 .advise("write each as a table `[servers.<name>]` first"));
         };
-        // the heading of the table is there for as long as it is empty
+        // an empty `[servers]` loses its heading, unless a comment stands above it
         if servers.is_empty() && servers.decor().prefix().and_then(|above| above.as_str()).is_none_or(str::is_empty) {
             servers.set_implicit(true);
         }
@@ -166,7 +165,7 @@ impl ServersFile {
         Ok(())
     }
 
-    /// Says of a server which of its tools the keys with `:read` may call: in force, or as a comment.
+    /// Writes which tools of a server keys with `:read` may call: in force, or as a comment.
     pub(super) fn read_only(&mut self, id: &BackendId, tools: &[String], rule: ReadOnlyRule) {
         let Some(table) = self.document[TABLES[0]][id.as_str()].as_table_mut() else { return };
         let list = tools.iter().collect::<Array>();
@@ -184,7 +183,7 @@ impl ServersFile {
         }
     }
 
-    /// Leaves a comment at the end of the file where it is if the new table is the last one.
+    /// If the new table is the last one, keeps a comment that ended the file above it.
     fn keep_last_comment_above(&mut self, id: &BackendId) {
         let comment = self.document.trailing().as_str().unwrap_or_default().to_owned();
         let text = self.document.to_string();
@@ -198,7 +197,7 @@ impl ServersFile {
         }
     }
 
-    /// Removes a server, with the comment right above it. What an empty line separates from it stays.
+    /// Removes a server, with the comment right above it. Comments that an empty line separates from it stay.
     pub(super) fn remove(&mut self, name: &str) {
         let has = |table: &&str| {
             self.document.get(table).and_then(Item::as_table_like).is_some_and(|servers| servers.contains_key(name))
@@ -223,34 +222,34 @@ impl ServersFile {
         }
     }
 
-    /// True if it lists neither servers nor groups of them.
+    /// True if the file lists neither servers nor groups.
     pub(super) fn is_bare(&self) -> bool {
         let is_empty =
             |table: &str| self.document.get(table).and_then(Item::as_table_like).is_none_or(TableLike::is_empty);
         TABLES.into_iter().chain(["groups"]).all(is_empty)
     }
 
-    /// Reads the configuration as it would be with this file.
+    /// Reads the configuration as it would be with the edited file.
     ///
     /// # Errors
     ///
-    /// Its problems.
+    /// The problems of that configuration.
     pub(super) fn load(&self, process: &ProcessContext) -> Result<Config, ConfigProblems> {
         let draft = CommandLineOptions {
             config: Some(self.name.clone()),
             draft: Some(self.document.to_string()),
             ..process.options.given()
         };
-        // the gateway has what this process may lack
+        // the gateway may have variables that this process lacks
         let environment = unset_variables::filled(&process.environment, &self.document.to_string());
         config::load(&draft, &environment, &process.folder)
     }
 
-    /// Replaces the file at once. A new one is for this user alone, since it may hold secrets.
+    /// Replaces the file atomically. Only this user can read a new one, since it may hold secrets.
     ///
     /// # Errors
     ///
-    /// A failure if it cannot be written; then nothing has changed.
+    /// If the file cannot be written; it is then as before.
     pub(super) fn write(&self) -> Result<(), CommandFailure> {
         replaced_file::write(&self.path, &self.document.to_string())
             .map_err(|error| CommandFailure::failed(format!("{} cannot be written", self.name.display())).why(error))
@@ -260,12 +259,12 @@ impl ServersFile {
 // === impl ServerEntry ===
 
 impl ServerEntry {
-    /// The entry as it is written.
+    /// The text of the entry in the file.
     pub(super) fn text(&self) -> String {
         self.table().to_string()
     }
 
-    /// The same with a login of each user, for a server at a URL.
+    /// The same entry with a login for each user, if the server is at a URL.
     pub(super) fn with_login(&self) -> Self {
         match self.clone() {
             Self::Remote { url, kind, headers, .. } => Self::Remote { url, kind, headers, login: EntryLogin::OAuth },
@@ -307,7 +306,7 @@ impl ServerEntry {
     }
 }
 
-/// A value of another program's file in TOML, on one line; `None` of one that TOML does not have.
+/// A value from another program's file as TOML, on one line; `None` if TOML has no such value.
 fn imported(value: &ConfigValue) -> Option<Value> {
     Some(match value {
         ConfigValue::Text(text) => Value::from(text.as_str()),
@@ -324,7 +323,7 @@ fn imported(value: &ConfigValue) -> Option<Value> {
     })
 }
 
-/// The comments above a table that an empty line separates from it.
+/// The comments above a table, as far as an empty line separates them from it.
 fn comment_apart(table: &Table) -> String {
     let above = table.decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default();
     let apart = above.rfind("\n\n").map_or("", |at| &above[..=at]);

@@ -1,4 +1,4 @@
-//! `lockkeeper sessions`: the client sessions of the running gateway.
+//! `lockkeeper sessions`: lists and ends the client sessions of the running gateway.
 
 use clap::{Args, Subcommand};
 use http::Method;
@@ -42,7 +42,7 @@ pub struct EndSessionArgs {
 }
 
 impl SessionsCommand {
-    /// The relation to the gateway that runs here.
+    /// Relation to the running gateway.
     pub(super) fn purpose(&self) -> CommandPurpose {
         match self {
             Self::List(list) => list.target.purpose(),

@@ -1,4 +1,4 @@
-//! `lockkeeper status`: the servers and sessions of the running gateway.
+//! `lockkeeper status`: prints the servers and sessions of the running gateway.
 
 mod tables;
 
@@ -34,7 +34,7 @@ pub struct StatusArgs {
 }
 
 impl StatusArgs {
-    /// The relation to the gateway that runs here.
+    /// Relation to the running gateway.
     pub(super) fn purpose(&self) -> CommandPurpose {
         self.target.purpose()
     }
@@ -84,7 +84,7 @@ pub fn render(status: &Status, style: Style) -> String {
     text
 }
 
-/// Lines about the process, its file and its folder.
+/// Lines about the process, its configuration file and its data folder.
 fn process_line(process: &ProcessStatus) -> String {
     let ProcessStatus { pid, uptime_seconds, configuration, data_dir } = process;
     let (days, hours, minutes) = (uptime_seconds / 86400, uptime_seconds / 3600 % 24, uptime_seconds / 60 % 60);
@@ -114,7 +114,7 @@ fn certificate(certificate: &CertificateStatus, style: Style) -> String {
     text
 }
 
-/// A line about what waits in memory.
+/// A line about the memory that messages take up.
 fn memory(memory: &MemoryStatus) -> String {
     let mebibytes = |bytes: usize| format!("{}.{} MiB", bytes >> 20, (bytes >> 10) % 1024 * 10 / 1024);
     let most: Vec<String> =
@@ -169,7 +169,7 @@ pub(super) fn notes(backends: &[BackendStatus], style: Style) -> String {
     backends.iter().map(|backend| note(backend, style)).collect()
 }
 
-/// Since when it fails, and the time of the next try.
+/// The time since which a backend fails, and the time of the next attempt.
 fn failing(state: &BackendState, since: &str) -> String {
     let next = state.to_string();
     let next = next.split_once(", ").map_or_else(String::new, |(_, next)| format!(", {next}"));

@@ -1,5 +1,5 @@
-//! `lockkeeper stdio`: the gateway for one local client on standard input and output, as clients start it. Standard output
-//! carries messages alone.
+//! `lockkeeper stdio`: runs the gateway for one local client on standard input and output, as clients start it. Only
+//! messages go to standard output.
 
 mod standard_streams;
 
@@ -39,7 +39,7 @@ remote server that asks for a login: `lockkeeper connect`.
 
 Exit codes: 0 the client has ended, 1 failed, 2 wrong usage or configuration.";
 
-/// The time in which the client has to read the last messages.
+/// Maximum time for the client to read the last messages.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// `stdio`.
@@ -53,7 +53,7 @@ pub struct StdioArgs {
 // === impl StdioArgs ===
 
 impl StdioArgs {
-    /// Serves the client until it closes standard input, or a signal.
+    /// Serves the client until it closes standard input, or a signal arrives.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let config = self.config(process)?;
         let telemetry = install(&config.log, process)?;
@@ -77,15 +77,15 @@ impl StdioArgs {
 
     fn config(&self, process: &ProcessContext) -> Result<Config, CommandFailure> {
         let given = self.given(process);
-        // without a home folder there is none, and it is not needed
+        // without a home folder there is no data folder, and none is needed
         let places = config::data_folder(&given, &process.environment, &process.folder);
         let data_dir = Some(places.unwrap_or_else(|_| process.folder.clone()));
         arguments::load(&CommandLineOptions { data_dir, ..given }, process)
     }
 }
 
-/// Serves the client on standard input and output until it closes standard input, or a signal. `records` is the folder for
-/// what is remembered of the servers.
+/// Serves the client on standard input and output until it closes either stream, or a signal arrives. `records` is the
+/// folder that remembers what the servers are.
 pub(super) async fn serve(
     config: &Config,
     records: Option<PathBuf>,

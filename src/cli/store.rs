@@ -1,5 +1,4 @@
-//! The authorization server's data, for administration commands; a gateway may run on it at the same time. Knows
-//! nothing of what is administered.
+//! Opens the authorization server's data for administration commands. A gateway may run on it at the same time.
 
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ use crate::{
 /// Handling of a missing database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfMissing {
-    /// Create it if the person has named its folder.
+    /// Create it, if the person has named the data folder.
     Create,
     /// Fail: it has no data to show.
     Refuse,
@@ -76,7 +75,7 @@ impl AdminStore {
     }
 }
 
-/// Refuses a database other than that of the gateway on the same folder: nobody would serve what is changed there.
+/// Refuses a database other than the one of the gateway on the same folder: no gateway would see the changes.
 pub(super) fn agree_with_gateway(places: &DataPlaces) -> Result<(), CommandFailure> {
     let DataPlaces { folder, database, .. } = places;
     let Some(gateway) = RunRecord::last_on(folder).filter(|gateway| !gateway.uses(database)) else { return Ok(()) };
@@ -84,7 +83,7 @@ pub(super) fn agree_with_gateway(places: &DataPlaces) -> Result<(), CommandFailu
     let which = if gateway.is_locked() {
         format!("the gateway that runs there (process {})", gateway.pid)
     } else if is_there {
-        // another one may be meant, but none is made
+        // the person may mean this other database, since it exists
         return Ok(());
     } else {
         "the gateway that ran there last".to_owned()
@@ -108,7 +107,7 @@ pub(super) fn agree_with_gateway(places: &DataPlaces) -> Result<(), CommandFailu
         .advise(advice))
 }
 
-/// Refuses to create a database, except where the person has named its folder.
+/// Refuses to create a database, unless it is a file and the person has named the data folder.
 fn may_create(absent: IfMissing, places: &DataPlaces, process: &ProcessContext) -> Result<(), CommandFailure> {
     let DataPlaces { folder, database, .. } = places;
     match (absent, database) {
@@ -133,7 +132,7 @@ fn no_data(database: &DatabasePlace) -> CommandFailure {
     CommandFailure::failed(format!("there is no gateway data in {place}"))
 }
 
-/// Refuses a file that is not there.
+/// Refuses a database file that does not exist.
 pub fn exists(database: &DatabasePlace) -> Result<(), CommandFailure> {
     match database {
         DatabasePlace::File(path) if !path.exists() => {
@@ -143,7 +142,7 @@ pub fn exists(database: &DatabasePlace) -> Result<(), CommandFailure> {
     }
 }
 
-/// The authorization server without an issuer, which no command needs.
+/// The authorization server with a placeholder for the issuer, which no command needs.
 async fn open_oauth(storage: &Storage, places: &DataPlaces, operator: String) -> Result<OAuth, oauth::OAuthError> {
     let settings = OAuthSettings {
         operator: Some(operator),

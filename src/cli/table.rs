@@ -1,4 +1,4 @@
-//! Text tables: columns as wide as their widest cell. Knows nothing of the content.
+//! Text tables, with columns as wide as their widest cell.
 
 use comfy_table::{Attribute, Color, ContentArrangement, presets};
 
@@ -37,7 +37,7 @@ impl TextTable {
         self.0.is_empty()
     }
 
-    /// The table as text, each line ended.
+    /// The table as text; each line ends with a newline.
     pub fn render(mut self, style: Style) -> String {
         match style {
             Style::Plain => self.0.force_no_tty(),
@@ -97,7 +97,7 @@ mod tests {
     fn styles_change_no_width() {
         let mut table = TextTable::new(&["NAME", "STATE"]);
         table.row([Cell::from("git").emphasis(Emphasis::Strong), Cell::from("\x1b[2Jready")]);
-        // colours beside attributes would depend on `NO_COLOR`, as they do outside of tests
+        // attributes only: colours would depend on `NO_COLOR`, also in tests
         assert_eq!(
             table.render(Style::Colours),
             "\x1b[2mNAME  \x1b[0m\x1b[2mSTATE      \x1b[0m\n\x1b[1mgit   \x1b[0m?[2Jready\n"

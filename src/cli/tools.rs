@@ -1,4 +1,4 @@
-//! `lockkeeper tools`: the tools of the configured servers, or of a running gateway, listed and called.
+//! `lockkeeper tools`: lists and calls the tools of the configured servers, or of a running gateway.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -32,7 +32,7 @@ Examples:
   lockkeeper tools call everything__get-sum --arg a=1 --arg b=2
   lockkeeper tools list --gateway https://mcp.example.com   with an API key";
 
-/// The first line of a description is cut here, in characters.
+/// Maximum length of a description in the list, in characters.
 const LONGEST: usize = 100;
 
 /// `tools`.
@@ -93,7 +93,7 @@ pub struct ServersArgs {
     single: SingleServerArgs,
 }
 
-/// The value of an argument, whose form the schema of the tool does not tell here: JSON, else text.
+/// Parses an argument. The tool's schema is not known here, so the value is JSON if it parses as such, else text.
 fn argument(text: &str) -> Result<(String, Value), String> {
     let (name, value) = text.split_once('=').ok_or("this must be NAME=VALUE")?;
     Ok((name.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| Value::from(value))))
@@ -106,7 +106,7 @@ fn object(text: &str) -> Result<Map<String, Value>, String> {
 // === impl ToolsArgs ===
 
 impl ToolsArgs {
-    /// The relation to the gateway that runs here: none for one at a URL, and for one server from the command line.
+    /// Relation to the running gateway: none for a gateway at a URL, or for a server from the command line.
     pub(super) fn purpose(&self) -> CommandPurpose {
         let of = match &self.command {
             None => &self.list.of,
@@ -120,7 +120,7 @@ impl ToolsArgs {
         }
     }
 
-    /// Runs the subcommand; without one, lists.
+    /// Runs the subcommand; without one, lists the tools.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         match self.command {
             None => self.list.run(process).await,
@@ -224,7 +224,7 @@ impl CallToolArgs {
 // === impl ServersArgs ===
 
 impl ServersArgs {
-    /// The reason why the gateway at a URL did not serve; `None` if it did, or none is asked.
+    /// The failure of the gateway at a URL; `None` if it served, or if none was named.
     async fn refused(
         &self,
         servers: &[BackendStatus],
@@ -245,7 +245,7 @@ impl ServersArgs {
         let single = url.or_else(|| self.single.given());
         let mut given = CommandLineOptions { single, ..process.options.given() };
         if self.gateway.is_some() {
-            // the file is of another gateway
+            // the file would be another gateway's
             given.config = None;
         }
         let mut config = arguments::load(&given, process)?;
@@ -263,7 +263,7 @@ impl ServersArgs {
     }
 }
 
-/// A line of at most [`LONGEST`] characters.
+/// The line, cut to [`LONGEST`] characters.
 fn cut(line: &str) -> String {
     match line.char_indices().nth(LONGEST) {
         Some(_) => line.chars().take(LONGEST - 1).chain(['…']).collect(),
@@ -271,13 +271,13 @@ fn cut(line: &str) -> String {
     }
 }
 
-/// The endpoint of all servers, or that of the only one, which keeps its own names.
+/// The endpoint of all servers, or of a single one, which keeps its own names.
 fn endpoint(probe: &Probe, config: &Config) -> Arc<dyn Server> {
     let only = config.backends.first().filter(|_| config.naming == Naming::Plain);
     only.and_then(|spec| probe.gateway.single(&spec.id)).unwrap_or_else(|| probe.gateway.merged())
 }
 
-/// Keeps the server whose name precedes that of the tool, if there is one: the others need not start.
+/// Keeps only the server whose name is the prefix of the tool's, if there is one: the others need not start.
 fn only_for(tool: &str, config: &mut Config) {
     let has_it = |spec: &BackendSpec| tool.strip_prefix(spec.id.as_str()).is_some_and(|rest| rest.starts_with("__"));
     if config.naming == Naming::Prefixed && config.backends.iter().any(has_it) {
@@ -296,7 +296,7 @@ fn sick(servers: &[BackendStatus]) -> Vec<String> {
     .collect()
 }
 
-/// Why a tool could not be called, where its server is the reason, and what to do. `others` are the tools that are there.
+/// The reason why a tool could not be called, and advice, if its server is at fault. `others` are the available tools.
 fn why_not_there(servers: &[BackendStatus], others: &[String]) -> Option<(String, &'static str)> {
     if servers.iter().any(|server| matches!(server.state, BackendState::Failed { .. })) {
         return Some((sick(servers).join("\n"), "`lockkeeper check` shows what the server printed"));
@@ -306,7 +306,7 @@ fn why_not_there(servers: &[BackendStatus], others: &[String]) -> Option<(String
     without_tools.filter(|_| others.is_empty()).map(|why| (why, advice))
 }
 
-/// A result for people: its text, and a word for everything else.
+/// A result for people: its text, and a placeholder for everything else.
 fn printed(result: &Value) -> String {
     let block = |block: &Value| match block["type"].as_str().unwrap_or_default() {
         "text" => block["text"].as_str().unwrap_or_default().to_owned(),

@@ -68,11 +68,10 @@ enum LineKind {
 struct TranslatedLine {
     /// Message that the receiver gets.
     received: Option<Bytes>,
-    /// Note about it.
+    /// A note for the person.
     remark: Option<String>,
 }
 
-/// A parsed line.
 enum Line {
     Message(Message),
     /// `params` or a result without its message.
@@ -154,7 +153,7 @@ impl TranslateArgs {
         }
     }
 
-    /// Outcome of a request, for its sender.
+    /// The outcome of a request, as its sender gets it.
     fn outcome(&self, outcome: Result<Bytes, ErrorObject>, method: &Method) -> Result<Bytes, ErrorObject> {
         let facts = Facts { profile: self.profile(), ..Facts::new(self.kind(method), method) };
         let carried = match outcome {
@@ -179,7 +178,7 @@ impl TranslateArgs {
         Payload::new(self.from, json).into_revision(self.to, &facts)
     }
 
-    /// Refused message, with a note about the error that the sender gets.
+    /// A refused message, with a note about the error that the sender gets.
     fn refused(&self, refusal: &crate::mcp::Untranslatable) -> TranslatedLine {
         let error = refusal.error();
         let remark = match self.form {

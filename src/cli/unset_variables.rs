@@ -1,14 +1,14 @@
-//! Variables that a configuration file names and that this process does not have: a command that edits the file need not have
-//! what the gateway has. Knows nothing of options.
+//! Variables that a configuration file refers to and this process lacks. A command that edits the file need not have
+//! the gateway's environment.
 
 use std::collections::BTreeSet;
 
 use crate::config::Environment;
 
-/// What stands for a variable that is not set while the file is checked.
+/// The value of an unset variable while the file is checked.
 const PLACEHOLDER: &str = "unset";
 
-/// The variables that `text` refers to without a default and that are not set.
+/// The unset variables that `text` refers to without a default.
 pub(super) fn unset(text: &str, environment: &Environment) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     // `$${` is a literal `${`
@@ -24,7 +24,7 @@ pub(super) fn unset(text: &str, environment: &Environment) -> BTreeSet<String> {
     names
 }
 
-/// The environment, with something in the place of variables that are not set.
+/// The environment, with a placeholder for each unset variable in `text`.
 pub(super) fn filled(environment: &Environment, text: &str) -> Environment {
     let names = unset(text, environment);
     names.into_iter().fold(environment.clone(), |environment, name| environment.with(&name, PLACEHOLDER))

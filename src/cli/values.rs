@@ -1,4 +1,4 @@
-//! Argument parsers of several commands. Knows nothing of the commands.
+//! Parsers of argument values that several commands share.
 
 use std::{net::IpAddr, str::FromStr, time::Duration};
 
@@ -28,14 +28,13 @@ pub(super) fn server(text: &str) -> Result<(BackendId, Access), String> {
     BackendId::parse(id).map(|id| (id, access)).map_err(|error| error.to_string())
 }
 
-/// A number of things.
 pub(super) fn number<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| "this must be a whole number".to_owned())
 }
 
 /// A header as `NAME: VALUE` or `NAME=VALUE`.
 pub(super) fn header(text: &str) -> Result<(String, String), String> {
-    // no name has either
+    // the name of a header contains neither
     let (name, value) = text.split_once([':', '=']).ok_or("this must be `NAME: VALUE`")?;
     Ok((name.trim().to_owned(), value.trim_start().to_owned()))
 }
@@ -47,7 +46,7 @@ pub(super) fn network(text: &str) -> Result<IpNet, String> {
     network.map_err(|_| "this is neither a network such as `192.0.2.0/24` nor an address".to_owned())
 }
 
-/// Life of a key or token.
+/// Lifetime of a key or token.
 pub(super) fn lifetime(text: &str) -> Result<Duration, String> {
     let lifetime = units::parse_duration(text)?;
     if lifetime < Duration::from_mins(1) || lifetime > Duration::from_hours(24 * 3650) {
@@ -65,17 +64,15 @@ pub(super) fn validity(text: &str) -> Result<Duration, String> {
     Ok(validity)
 }
 
-/// Life of a key, or `never`.
+/// Lifetime of a key, or `never`.
 pub(super) fn end(text: &str) -> Result<Lifetime, String> {
     if text == "never" { Ok(Lifetime::Unlimited) } else { lifetime(text).map(Lifetime::For) }
 }
 
-/// Life of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lifetime {
-    /// It does not expire.
     Unlimited,
-    /// For so long from now on.
+    /// This long, from now on.
     For(Duration),
 }
 

@@ -1,4 +1,4 @@
-//! The authorization request up to the page of the login, and the errors of the token endpoint.
+//! The authorization request up to the login page, and the errors of the token endpoint.
 
 use http::Method;
 
@@ -37,7 +37,7 @@ pub(super) async fn open_page(prober: &Prober, login: &OpenLogin) -> Result<(), 
             }
         }
         200 | 302 | 303 | 307 => Ok(()),
-        // the page is for a person; JSON has the code, if there is any
+        // an error page is for people; the answer in JSON may have an error code
         _ => {
             let headers = [("accept", "application/json")];
             let asked = ProbeRequest { method: Method::GET, url: &login.url, headers: &headers, body: String::new() };
@@ -61,8 +61,8 @@ fn unread_document(document: &str) -> String {
     )
 }
 
-/// The answers of the token endpoint to an invalid code and an invalid refresh token: clients decide by their error
-/// codes what to forget.
+/// Checks the token endpoint's answers to an invalid code and an invalid refresh token: their error codes tell clients
+/// what to discard.
 pub(super) async fn token_errors(prober: &Prober, login: &OpenLogin) -> Result<Vec<Finding>, Finding> {
     let mut found = Vec::new();
     for request in [login.redeem("lockkeeper-doctor"), login.refresh("lockkeeper-doctor")] {

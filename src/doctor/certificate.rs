@@ -1,5 +1,5 @@
-//! The certificate of a deployment, which may end soon. If clients refuse the certificate, the examination never gets
-//! here.
+//! Checks whether the certificate of a deployment expires soon. If clients refuse the certificate, the examination
+//! never gets here.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::{
     support::{Clock as _, SystemClock, Timestamp},
 };
 
-/// Maximum time to look at it.
+/// Maximum time to get the certificate.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(5);
-/// A certificate should have been replaced before so little of its time is left.
+/// A certificate should be renewed before it has this little time left.
 const SOON: Duration = Duration::from_hours(7 * 24);
 
-/// The finding for a certificate that ends soon.
+/// The finding for a certificate that expires soon.
 pub(super) async fn ends_soon(server: &Url) -> Option<Finding> {
     let host = server.host_str().filter(|_| server.scheme() == "https")?;
     let end = timeout(LOOK_TIMEOUT, certificate_end(host, server.port_or_known_default()?)).await.ok()?.ok()?;

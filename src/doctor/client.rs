@@ -14,7 +14,7 @@ pub struct ClientProfile {
     /// Its client ID metadata document, if any.
     pub document: Option<PublishedDocument>,
     pub registration: RegistrationProfile,
-    /// Sources of its scopes: the first that has any counts.
+    /// Sources of its scopes; the first that names any is used.
     pub scope: &'static [ScopeSource],
     /// Its `resource` parameter (RFC 8707).
     pub resource: ResourceParameter,
@@ -36,7 +36,7 @@ pub struct PublishedDocument {
 pub struct RegistrationProfile {
     pub name: &'static str,
     pub redirect_uris: &'static [&'static str],
-    /// The redirect URIs of its requests, on a loopback host perhaps with another port.
+    /// The redirect URI of its requests; on a loopback host the port may differ from the registered one.
     pub callback: &'static str,
     pub grant_types: GrantTypes,
     pub method: Option<&'static str>,
@@ -50,7 +50,8 @@ pub struct RegistrationProfile {
 pub enum GrantTypes {
     /// Always `authorization_code` and `refresh_token`.
     CodeAndRefresh,
-    /// Those of the server's metadata that the client supports; without any there, the device grant too.
+    /// The types in the server's metadata that the client supports. If the metadata names no types, all that it
+    /// supports, including the device grant.
     Copied,
 }
 
@@ -63,7 +64,7 @@ pub enum RegisteredScope {
     Requested,
 }
 
-/// A place for a client to take scopes from.
+/// A source of a client's scopes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScopeSource {
     /// `scope` of the challenge.
@@ -92,7 +93,7 @@ const DEVICE: &str = "urn:ietf:params:oauth:grant-type:device_code";
 // === impl ClientProfile ===
 
 impl ClientProfile {
-    /// The scopes that the client requests, from those named in the documents.
+    /// The scopes that the client requests; `named` are the scopes in the documents.
     pub(super) fn scope(&self, named: impl Fn(ScopeSource) -> Option<String>) -> Option<String> {
         let of = |source: &ScopeSource| match source {
             ScopeSource::Fixed(scope) => Some((*scope).to_owned()),

@@ -1,5 +1,4 @@
-//! The well-known clients. Their requests were taken from their sources, documentation and reports in the autumn of
-//! 2026.
+//! The well-known clients. Their requests come from their sources, documentation and reports, as of autumn 2026.
 
 use super::{
     client::{

@@ -1,4 +1,4 @@
-//! Cross-origin headers that a client in a web page needs (Fetch, CORS protocol).
+//! Checks the cross-origin headers that a client in a web page needs (Fetch, CORS protocol).
 
 use http::Method;
 use url::Url;
@@ -9,12 +9,12 @@ use super::{
     finding::Finding,
 };
 
-/// The page's origin: the Inspector's.
+/// The origin of the page: that of the MCP Inspector.
 const ORIGIN: &str = "http://localhost:6274";
 /// Headers that the page sends to the server.
 const SENT: [&str; 3] = ["authorization", "content-type", "mcp-protocol-version"];
 
-/// The problems that a page of another origin has with the server and the documents.
+/// The problems that a page of another origin has with the server, its documents and its endpoints.
 pub(super) async fn problems(
     prober: &Prober,
     server: &Url,

@@ -1,5 +1,5 @@
 //! Discovery as clients do it: the 401, the resource metadata, the authorization server's metadata (RFC 9728, RFC 8414,
-//! OpenID Connect Discovery 1.0). Checks the needs common to all clients.
+//! OpenID Connect Discovery 1.0). Checks what all clients need.
 
 use http::{Method, header::WWW_AUTHENTICATE};
 use serde_json::{Value, json};
@@ -178,7 +178,7 @@ async fn authorization_server(prober: &Prober, named_by: &Url, issuer: &str) -> 
     Err(Finding::blocks(candidates[0].as_str(), problem, "serve this document (RFC 8414)"))
 }
 
-/// The document at `url`; `None` if it answers 4xx, where clients go on to their next attempt.
+/// The document at `url`; `None` if it answers 4xx, after which clients try the next URL.
 async fn read(prober: &Prober, url: &Url) -> Result<Option<JsonDocument>, Finding> {
     let answer = prober.document(url).await?;
     let blocks = |problem: String, advice: &str| Err(Finding::blocks(url.as_str(), problem, advice));
@@ -194,7 +194,7 @@ async fn read(prober: &Prober, url: &Url) -> Result<Option<JsonDocument>, Findin
     }
 }
 
-/// Finds members that every client needs and the authorization server's metadata lacks.
+/// Fails if the authorization server's metadata lacks a member that every client needs.
 fn members(found: &JsonDocument) -> Result<(), Finding> {
     let blocks = |problem: String, advice: &str| Err(Finding::blocks(found.url.as_str(), problem, advice));
     for name in ["authorization_endpoint", "token_endpoint"] {
@@ -221,7 +221,7 @@ impl JsonDocument {
         self.json[name].as_str()
     }
 
-    /// A member that is an array: its texts.
+    /// The texts in a member that is an array.
     pub(super) fn strings(&self, name: &str) -> Option<Vec<String>> {
         let array = self.json[name].as_array()?;
         Some(array.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect())

@@ -26,9 +26,9 @@ pub struct Doctor {
     policy: RegistrationPolicy,
     prober: Prober,
     random: Arc<dyn Random>,
-    /// The fault of the certificate, the same for every client.
+    /// The finding about the certificate, the same for every client.
     certificate: OnceCell<Option<Finding>>,
-    /// What keeps clients that run at their vendors away.
+    /// Problems that keep clients that run at their vendors from the server.
     reach: OnceCell<Vec<Finding>>,
 }
 
@@ -59,7 +59,7 @@ pub enum ClientVerdict {
     Fails,
 }
 
-/// Progress of a client.
+/// The point that the examination for a client reached.
 enum Reached {
     NoLogin,
     Discovery,
@@ -83,7 +83,7 @@ impl Doctor {
         Self { server, policy, prober: Prober::new(http), random, certificate: OnceCell::new(), reach: OnceCell::new() }
     }
 
-    /// Sends one request. The error says why no response comes, whoever asks.
+    /// Sends one request. The error says why no client would get a response.
     pub async fn reach(&self) -> Result<(), Finding> {
         discovery::first_response(&self.prober, &self.server).await.map(drop)
     }
@@ -108,7 +108,7 @@ impl Doctor {
         Examination { client, verdict, findings, login }
     }
 
-    /// Collects faults in `findings`; the error is the one that ended the examination.
+    /// Collects problems in `findings`; the error is the problem that ended the examination.
     async fn walk(&self, client: &'static ClientProfile, findings: &mut Vec<Finding>) -> Result<Reached, Finding> {
         let (challenge, problems) = match discovery::first_answer(&self.prober, &self.server).await? {
             FirstAnswer::Served => return Ok(Reached::NoLogin),

@@ -21,7 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum size of a response, in bytes.
 const MAX_RESPONSE: usize = 256 * 1024;
 
-/// The name of the program.
+/// The `User-Agent` of the requests.
 const AGENT: &str = concat!("lockkeeper-doctor/", env!("CARGO_PKG_VERSION"));
 
 #[derive(Debug)]
@@ -100,7 +100,6 @@ impl ProbeResponse {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    /// The body as text.
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }

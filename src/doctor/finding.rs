@@ -1,4 +1,4 @@
-//! Faults of a deployment, for one client.
+//! Problems of a deployment for one client.
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ pub enum Severity {
     MayFail,
 }
 
-/// A problem.
+/// A problem of a deployment for one client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Effect on the client.

@@ -2,7 +2,7 @@
 
 use super::{exchange::ProbeResponse, finding::Finding};
 
-/// Signs of pages that answer in a server's place: in the text or in a header, with a name for people.
+/// Pages that answer in a server's place: a piece of their text, and a name for people.
 const PAGES: [(&str, &str); 9] = [
     ("just a moment", "a bot challenge (Cloudflare)"),
     ("challenge-platform", "a bot challenge (Cloudflare)"),
@@ -15,7 +15,7 @@ const PAGES: [(&str, &str); 9] = [
     ("id=\"app\"", "the start page of a single-page app, which answers every path"),
 ];
 
-/// The finding for a success that is not MCP.
+/// The finding for a successful answer that is not MCP.
 pub(super) fn no_mcp(answer: &ProbeResponse) -> Finding {
     let problem = format!("it answers {} to `initialize`, which is no MCP: {}", said(answer), page(answer));
     let advice =
@@ -41,7 +41,7 @@ fn said(answer: &ProbeResponse) -> String {
     }
 }
 
-/// The page that it probably is.
+/// The name of the page that the answer probably is.
 fn page(answer: &ProbeResponse) -> &'static str {
     if answer.header("cf-mitigated") == "challenge" {
         return "a bot challenge (Cloudflare)";

@@ -1,4 +1,4 @@
-//! Whether a client that runs at its vendor can reach a deployment.
+//! Checks whether a client that runs at its vendor can reach a deployment.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::fetch::address::{is_fake, is_public};
 /// Maximum time to look up the name.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What keeps such clients from the server.
+/// Problems that keep such clients from the server.
 pub(super) async fn problems(server: &Url) -> Vec<Finding> {
     let mut found = of_url(server);
     if found.is_empty() {

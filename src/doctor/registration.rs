@@ -23,7 +23,7 @@ pub enum RegistrationPolicy {
 /// Authentication of a client at the token endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientAuthMethod {
-    /// By only its id.
+    /// Only by its id.
     None,
     /// By a secret in the header.
     SecretBasic,
@@ -41,7 +41,7 @@ pub(super) struct KnownClient {
 
 /// Result of the identification.
 pub(super) enum Identified {
-    /// The client is known by this.
+    /// The client is known by this identity.
     As(KnownClient),
     /// It would have to register, which was not allowed.
     NotTried,

@@ -1,4 +1,4 @@
-//! What a client refuses to go on without, and the check of documents against it.
+//! Requirements without which a client stops, and the check of documents against them.
 
 use serde_json::Value;
 use url::Url;
@@ -18,7 +18,7 @@ pub enum Requirement {
     ResourceMetadata,
     /// `issuer` is `authorization_servers[0]`, byte for byte.
     ExactIssuer,
-    /// `iss` of responses is not announced: the client loses it along the way.
+    /// `iss` in responses is not announced: older versions of the client lose it along the way.
     IssuerNotAnnounced,
     /// No member of a document is null.
     NoNulls,
@@ -30,9 +30,9 @@ pub enum Requirement {
     PublicAddress,
     /// PKCE with S256 is announced (`code_challenge_methods_supported`).
     AnnouncedPkce,
-    /// If methods of PKCE are announced, S256 is among them; a server that announces no method is tried.
+    /// If PKCE methods are announced, S256 is among them; the client also tries a server that announces none.
     NoOtherPkce,
-    /// A web page of another origin may use everything. Checked by requests, in `cross_origin`.
+    /// A web page of another origin can use the server and its endpoints. Checked by requests, in `cross_origin`.
     CrossOrigin,
 }
 
@@ -42,7 +42,7 @@ const OPENID: [&str; 3] = ["jwks_uri", "subject_types_supported", "id_token_sign
 // === impl Requirement ===
 
 impl Requirement {
-    /// Finds what breaks it in these documents of the server at `server`.
+    /// Finds the violations of this requirement in the documents of the MCP server at `server`.
     pub(super) fn broken(self, server: &Url, found: &DiscoveredDocuments) -> Vec<Finding> {
         match self {
             Self::ExactResource => resource(found, |named| named == server.as_str(), server),

@@ -1,10 +1,10 @@
-//! `server.json` of the MCP registry, as the entry of a server here. Knows nothing of files.
+//! Turns a `server.json` of the MCP registry into a server entry of the configuration file.
 
 use serde::Deserialize;
 
 use crate::cli::servers_file::{EntryLogin, ServerEntry};
 
-/// A description of a server.
+/// The parts of a `server.json` that an entry needs.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ServerDescription {
@@ -14,13 +14,13 @@ pub(super) struct ServerDescription {
     remotes: Vec<Remote>,
 }
 
-/// The form in which the registry itself answers.
+/// An answer of the registry's API, which wraps the description.
 #[derive(Deserialize)]
 struct RegistryAnswer {
     server: ServerDescription,
 }
 
-/// A package that a launcher runs.
+/// A package that a launcher such as `npx` runs.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct DescribedPackage {
@@ -38,7 +38,6 @@ struct DescribedPackage {
     environment_variables: Vec<DescribedValue>,
 }
 
-/// The transport of a package.
 #[derive(Debug, Deserialize)]
 struct PackageTransport {
     #[serde(rename = "type")]
@@ -53,7 +52,7 @@ struct DescribedArgument {
     input: DescribedValue,
 }
 
-/// A value that the description has, or that a person has to give.
+/// A value that the description gives, or that a person has to fill in.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct DescribedValue {
@@ -77,7 +76,7 @@ struct Remote {
     headers: Vec<DescribedValue>,
 }
 
-/// Names of variables that have to be there, with what they are for.
+/// Environment variables that a person has to set, each with its description.
 pub(super) type OpenValues = Vec<(String, String)>;
 
 // === impl ServerDescription ===
@@ -87,17 +86,17 @@ impl ServerDescription {
     ///
     /// # Errors
     ///
-    /// The reason why it is none.
+    /// The reason why the text is not one.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let listed = serde_json::from_str::<RegistryAnswer>(text).map(|listed| listed.server);
         listed.or_else(|_| serde_json::from_str(text)).map_err(|error| format!("it is no server.json: {error}"))
     }
 
-    /// The first package that can be started here, else the first address.
+    /// The entry of the first package that can be started here, else of the first remote.
     ///
     /// # Errors
     ///
-    /// The reason why there is none.
+    /// The reason why none can be used.
     pub(super) fn entry(&self) -> Result<(ServerEntry, OpenValues), String> {
         let mut reasons = Vec::new();
         for package in &self.packages {
@@ -151,7 +150,7 @@ impl DescribedPackage {
             "pypi" => [own(&["uvx"]), given, vec![at("==")]].concat(),
             "nuget" => [own(&["dnx"]), given, vec![at("@")], own(&["--yes"])].concat(),
             "oci" | "docker" => {
-                // an image that names its version or its digest says it itself
+                // the name of an image may already include a tag or digest
                 let image = if identifier.rsplit('/').next().is_some_and(|last| last.contains([':', '@'])) {
                     identifier.clone()
                 } else {
@@ -165,7 +164,7 @@ impl DescribedPackage {
     }
 }
 
-/// The words of arguments. One that a person has to give cannot be left out.
+/// The arguments as words. A required positional argument without a value is an error.
 fn words(arguments: &[DescribedArgument]) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     for argument in arguments {
@@ -184,7 +183,7 @@ fn words(arguments: &[DescribedArgument]) -> Result<Vec<String>, String> {
     Ok(words)
 }
 
-/// Variables or headers: values that are known, references for those that a person has to give, with what these are for.
+/// Variables or headers. If a person has to give a value, it becomes a reference to a variable, and is listed.
 fn inputs(inputs: &[DescribedValue]) -> (Vec<(String, String)>, OpenValues) {
     let (mut known, mut open) = (Vec::new(), Vec::new());
     for input in inputs {
@@ -201,7 +200,7 @@ fn inputs(inputs: &[DescribedValue]) -> (Vec<(String, String)>, OpenValues) {
     (known, open)
 }
 
-/// The name of an environment variable for an input: of a header, in capitals.
+/// The name of the environment variable for an input: `X-Api-Key` becomes `X_API_KEY`.
 fn variable(name: &str) -> String {
     name.chars().map(|one| if one.is_ascii_alphanumeric() { one.to_ascii_uppercase() } else { '_' }).collect()
 }

@@ -1,5 +1,5 @@
-//! The entry of this gateway in a client's file: its text, and a file with it. Everything else in the file stays as it is.
-//! Knows nothing of paths.
+//! The entry of this gateway in a client's file: its text, and the file with or without it. Everything else in the file
+//! stays as it is.
 
 use jsonc_parser::{
     ParseOptions,
@@ -9,15 +9,13 @@ use toml_edit::{DocumentMut, Item, Table, value};
 
 use super::programs::{ClientProgram, EntryForm};
 
-/// The name of the gateway in clients.
+/// The gateway's name in every client.
 const NAME: &str = "lockkeeper";
 
-/// What is done if an entry of this name differs.
+/// Policy on an existing entry of this name that differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Existing {
-    /// It stays.
     Kept,
-    /// It is replaced.
     Replaced,
 }
 
@@ -26,23 +24,19 @@ pub(super) enum Existing {
 pub(super) struct GatewayPlace<'a> {
     /// The URL of the endpoint.
     pub(super) url: &'a str,
-    /// The path of this program, since desktop applications have another `PATH` than a shell.
+    /// The full path of this program, since desktop applications may have another `PATH` than a shell.
     pub(super) program: &'a str,
 }
 
-/// A failed change.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EntryError {
-    /// The file cannot be read.
     #[error("it cannot be read as {0}: {1}")]
     Unreadable(&'static str, String),
-    /// The place of the servers holds something else.
+    /// The file has something else where the servers belong.
     #[error("`{0}` is no table there")]
     NoTable(String),
-    /// Another entry has the name.
     #[error("it has another entry `{NAME}`")]
     Taken,
-    /// The format is only printed.
     #[error("{0} is not edited: comments would be lost")]
     PrintedOnly(&'static str),
 }
@@ -75,7 +69,7 @@ pub(super) fn with_entry(
     }
 }
 
-/// The text of the file without the entry, and the URL that it had; `None` if it has none.
+/// The text of the file without the entry, and the entry's URL; `None` if the file has no entry.
 ///
 /// # Errors
 ///

@@ -1,10 +1,10 @@
-//! The clients that can be set up: where each keeps its servers, and what it needs. Only data.
+//! The clients that `lockkeeper client` can set up: where each keeps its servers, and what an entry looks like there.
 
 use std::path::PathBuf;
 
 use crate::config::Environment;
 
-/// A program that is a client.
+/// A client, and its configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ClientProgram {
     /// Its name on the command line.
@@ -13,11 +13,10 @@ pub(super) struct ClientProgram {
     pub(super) title: &'static str,
     /// The file with its servers.
     pub(super) file: ClientFilePlace,
-    /// The place of the servers in the file.
+    /// The keys that lead to the servers in the file.
     pub(super) table: &'static [&'static str],
-    /// The members of the entry.
     pub(super) entry: EntryForm,
-    /// What a person does next.
+    /// The next step for the person.
     pub(super) then: &'static str,
 }
 
@@ -26,16 +25,15 @@ pub(super) struct ClientProgram {
 pub(super) enum ClientFilePlace {
     /// In the home folder.
     Home(&'static str),
-    /// In the folder of settings of the platform: `~/.config`, `~/Library/Application Support`, `%APPDATA%`.
+    /// In the platform's settings folder: `~/.config`, `~/Library/Application Support`, `%APPDATA%`.
     Settings(&'static str),
 }
 
-/// The form of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EntryForm {
-    /// JSON with these members before the URL, and the name of the URL.
+    /// JSON: these members, then the URL under this name.
     Url(&'static [(&'static str, &'static str)], &'static str),
-    /// JSON with `lockkeeper connect` as a program, since it takes no URL.
+    /// JSON: `lockkeeper connect` as a program, for clients whose file takes no URL, or that cannot log in themselves.
     Bridge,
     /// TOML with the URL (Codex).
     Toml,
@@ -48,7 +46,7 @@ use EntryForm::{Bridge, Toml, Url, Yaml};
 
 const LOGS_IN: &str = "It opens the browser for the login when it connects.";
 
-/// All of them, by name.
+/// All clients, sorted by id.
 pub(super) const PROGRAMS: [ClientProgram; 13] = [
     ClientProgram {
         id: "claude-code",

@@ -1,4 +1,4 @@
-//! `lockkeeper clients create`: registers a confidential client. Knows nothing of storage.
+//! `lockkeeper clients create`: registers a confidential client.
 
 use std::path::PathBuf;
 
@@ -117,7 +117,7 @@ impl CreateClientArgs {
         Ok(())
     }
 
-    /// The client to register; `schemes` are those that the operator allows in redirect URIs.
+    /// The client to register; `schemes` are the URI schemes that the operator allows in redirect URIs.
     fn client(&self, keys: NewClientKeys, schemes: &[String]) -> Result<OperatorClient, CommandFailure> {
         let has_service = self.service || (self.redirect_uris.is_empty() && !self.identity_assertions);
         if !has_service && !self.service_rights.is_empty() {

@@ -1,5 +1,5 @@
-//! `lockkeeper clients initial-access-tokens`: tokens with which clients may register. The running gateway takes a new one
-//! at once.
+//! `lockkeeper clients initial-access-tokens`: tokens with which clients may register. The running gateway accepts a
+//! new one at once.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ Examples:
 A client sends it as its bearer token when it registers. It is needed where
 the configuration has `registration = \"initial-access-token\"`.";
 
-/// Life of a token that is given none.
+/// Lifetime of a token without `--expires`.
 const LIFETIME: Duration = Duration::from_hours(24);
 
 /// Subcommands of `clients initial-access-tokens`.
@@ -49,7 +49,7 @@ pub enum InitialAccessTokensCommand {
     Revoke(RevokeInitialAccessTokenArgs),
 }
 
-/// Largest number of clients that may register with one token.
+/// Maximum number of clients that may register with one token.
 const MOST_USES: u32 = 100_000;
 
 fn uses(text: &str) -> Result<u32, String> {
@@ -95,7 +95,7 @@ pub struct RevokeInitialAccessTokenArgs {
 // === impl InitialAccessTokensCommand ===
 
 impl InitialAccessTokensCommand {
-    /// The relation to the gateway that runs here.
+    /// Relation to the running gateway.
     pub(super) const fn purpose(&self) -> CommandPurpose {
         match self {
             Self::List(_) => CommandPurpose::Asks,
@@ -103,7 +103,6 @@ impl InitialAccessTokensCommand {
         }
     }
 
-    /// Runs the subcommand.
     pub(super) async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         match self {
             Self::Create(create) => create.run(process).await,

@@ -1,10 +1,10 @@
-//! Output of clients. Knows nothing of the commands.
+//! Clients as text and JSON.
 
 use serde_json::{Value, json};
 
 use crate::model::{Client, ConsentRule, Registrant};
 
-/// Who registered a client, in a word.
+/// The word for who registered a client.
 pub(super) const fn registrant(registrant: Registrant) -> &'static str {
     match registrant {
         Registrant::Client => "client",
@@ -13,7 +13,7 @@ pub(super) const fn registrant(registrant: Registrant) -> &'static str {
     }
 }
 
-/// Whether people are asked, in a word.
+/// The word for whether people are asked for consent.
 pub(super) const fn consent(rule: ConsentRule) -> &'static str {
     match rule {
         ConsentRule::Asked => "asked",

@@ -1,4 +1,4 @@
-//! The key that a person means by a word. Knows no command.
+//! Finds the key that a person means by an id or a name.
 
 use crate::{
     cli::{
@@ -8,7 +8,8 @@ use crate::{
     model::KeyId,
 };
 
-/// The key that a person means: by its id, or by a name that no other live key has. Any other text is an id that there is not.
+/// The key that a person means: by its id, or by a name that only one live key has. Any other text is returned as the
+/// id of no key.
 pub(super) async fn meant(text: &str, store: &AdminStore) -> Result<KeyId, CommandFailure> {
     let id = KeyId::new(text);
     if store.oauth.keys().find(&id).await?.is_some() {
@@ -16,7 +17,7 @@ pub(super) async fn meant(text: &str, store: &AdminStore) -> Result<KeyId, Comma
     }
     let now = store::now();
     let mut named = store.oauth.keys().list().await?;
-    // those of a disabled user too: they are live again with it
+    // a disabled user's keys too: they come back when the user is enabled
     named.retain(|key| key.name == text && key.revoked.is_none() && key.ends().is_none_or(|end| now < end));
     match &named[..] {
         [] => Ok(id),

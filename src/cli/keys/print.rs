@@ -1,4 +1,4 @@
-//! Output of keys. Knows nothing of the commands.
+//! Keys as text and JSON.
 
 use serde_json::{Value, json};
 
@@ -84,7 +84,7 @@ pub(super) fn document(key: &ApiKey) -> Value {
     })
 }
 
-/// How the holder is let in, as text.
+/// The kind of a key, as text.
 fn kind_text(kind: &KeyKind) -> String {
     match kind {
         KeyKind::Secret(Direct::Allowed) => "direct key".to_owned(),

@@ -1,4 +1,4 @@
-//! `lockkeeper keys rotate`: replaces a key. Knows nothing of storage.
+//! `lockkeeper keys rotate`: replaces a key.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `lockkeeper keys set`: changes a key in place. Knows nothing of storage.
+//! `lockkeeper keys set`: changes a key in place.
 
 use std::collections::BTreeMap;
 
@@ -112,8 +112,8 @@ impl SetKeyArgs {
         Ok(changed.into_iter().map(|changed| changed.key).collect())
     }
 
-    /// Servers and groups; `None` if they stay. Rights to servers and to groups have one table: those that are not named stay, if it
-    /// is known which names are groups.
+    /// The new rights to servers and groups; `None` if they stay. If options name only servers or only groups, the
+    /// rights of the other kind stay. Both kinds are in one map, so this needs to know which names are groups.
     fn backends(&self, key: &ApiKey, groups: Option<&[String]>) -> Result<Option<AllowedBackends>, CommandFailure> {
         if self.all_servers {
             return Ok(Some(AllowedBackends::All));
@@ -131,7 +131,7 @@ impl SetKeyArgs {
         Ok(Some(AllowedBackends::Only(allowed)))
     }
 
-    /// The present rights of the kind that is not named.
+    /// The present rights to the kind that no option names: servers or groups.
     fn kept(
         &self,
         present: &BTreeMap<String, Access>,
@@ -156,7 +156,7 @@ fn allow(allowed: &mut BTreeMap<String, Access>, name: &BackendId, access: Acces
     *held = (*held).max(access);
 }
 
-/// The refusal of an account whose rights are those of each login.
+/// The refusal to change an account whose rights are set at each login.
 fn of_provider(key: &ApiKey, issuer: &str, process: &ProcessContext) -> CommandFailure {
     let config = arguments::load(&process.options.given(), process).ok();
     let spec = config.as_ref().and_then(|config| config.login.iter().find(|spec| spec.issuer == issuer));

@@ -1,4 +1,4 @@
-//! The configuration file of a running gateway: the times at which it is to be read again. Knows nothing of its content.
+//! Watches the configuration file of a running gateway, and says when to read it again.
 
 use std::{
     fs,
@@ -8,30 +8,30 @@ use std::{
 
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-/// Interval between two looks at the file. It counts as written once two looks in a row find it the same.
+/// Interval at which the file is checked. A change counts as complete once two checks in a row find the same state.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The times at which a configuration file is to be read again: when it has changed, and at SIGHUP.
+/// Says when to read a configuration file again: when it has changed, and at SIGHUP.
 ///
-/// It is looked at instead of watched: that also finds a file that is replaced, a link to another one (as in
-/// Kubernetes), and one on a network or in a container.
+/// The file is polled, which also works if it is replaced, if it is a link that changes (as in Kubernetes), and on a
+/// network or in a container.
 pub(super) struct ConfigWatch {
     /// `None`: there is only SIGHUP.
     file: Option<PathBuf>,
     /// The file as it was read last.
     read: Option<FileState>,
-    /// The file at the last look.
+    /// The file at the last check.
     last: Option<FileState>,
     looks: Interval,
     hangups: Hangups,
 }
 
-/// The state of a file by which a change is noticed; `None` without a file.
+/// The state of a file, by which a change is noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileState {
     modified: Option<SystemTime>,
     length: u64,
-    /// Its number in the file system, which changes with a replacement.
+    /// The number in the file system, which changes if the file is replaced.
     inode: u64,
 }
 
@@ -39,7 +39,7 @@ struct FileState {
 pub(super) enum Hangups {
     #[cfg(unix)]
     Signals(tokio::signal::unix::Signal),
-    /// None: SIGHUP ends the process, as when its terminal is closed.
+    /// No signals: SIGHUP ends the process, for example when its terminal closes.
     None,
 }
 

@@ -1,5 +1,5 @@
-//! The listening sockets that systemd passes to its service (`sd_listen_fds(3)`): while the gateway restarts, connections wait
-//! in them instead of being refused, and ports below 1024 need no rights of the gateway's.
+//! The listening sockets that systemd passes to its service (`sd_listen_fds(3)`). While the gateway restarts,
+//! connections wait in them instead of being refused, and the gateway needs no privilege for ports below 1024.
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -18,23 +18,23 @@ const ONE_SOCKET: &str = "let a socket unit have one `ListenStream=` with a port
 /// Name of the socket without TLS.
 const PLAIN: &str = "http";
 
-/// The listening TCP sockets of the service manager's.
+/// The listening TCP sockets from the service manager.
 #[derive(Debug)]
 pub(super) struct InheritedSockets {
-    /// The one for clients.
+    /// The socket for clients.
     pub(super) main: TcpListener,
     pub(super) address: SocketAddr,
-    /// The one without TLS: its unit has `FileDescriptorName=http`.
+    /// The socket without TLS; its unit has `FileDescriptorName=http`.
     pub(super) plain: Option<TcpListener>,
 }
 
 impl InheritedSockets {
-    /// Takes the sockets that are passed to this process; `None` if there are none. Programs that are started later do not get
-    /// them.
+    /// Takes the sockets that are passed to this process; `None` if there are none. Programs that the gateway starts do
+    /// not inherit them.
     ///
     /// # Errors
     ///
-    /// If something else is passed, or more than two, or two that have the same part.
+    /// If something other than a listening TCP socket is passed, or two sockets with the same purpose.
     pub(super) fn take(environment: &Environment) -> Result<Option<Self>, CommandFailure> {
         if !is_for(process::id(), environment) {
             return Ok(None);
@@ -48,7 +48,7 @@ impl InheritedSockets {
                 Ok(None) => continue,
                 Err(error) => return Err(unusable(format!("one of them is no listening TCP socket ({error})"))),
             };
-            // a sole socket is the one for clients, whatever its name
+            // a single socket is for clients, under any name
             let is_plain = passed.len() > 1 && names.split(':').nth(index) == Some(PLAIN);
             if sockets[usize::from(is_plain)].replace(listener).is_some() {
                 let which = if is_plain { "without TLS" } else { "for clients" };
@@ -67,7 +67,7 @@ fn unusable(why: String) -> CommandFailure {
     CommandFailure::failed("the sockets from systemd cannot be used").why(why).advise(ONE_SOCKET)
 }
 
-/// True if sockets are passed to this process, and not to one that started it.
+/// True if the variables pass sockets to this process, not to one that started it.
 fn is_for(process: u32, environment: &Environment) -> bool {
     let number = |name| environment.get(name).and_then(|text| text.trim().parse::<u32>().ok());
     number("LISTEN_PID") == Some(process) && number("LISTEN_FDS").is_some_and(|count| count > 0)

@@ -1,5 +1,4 @@
-//! Reload of the running gateway's configuration: it is read again when its file asks for it. Knows nothing of what a
-//! configuration changes.
+//! Reloads the configuration of a running gateway when its file changes, and at SIGHUP.
 
 use std::{convert::Infallible, io::IsTerminal as _, sync::Arc};
 
@@ -11,14 +10,14 @@ use crate::{
     model::BackendId,
 };
 
-/// Reads the configuration again at each change of its file and at each SIGHUP, and gives it to the gateway. A
-/// configuration with errors changes nothing. Never ends by itself.
+/// Reads the configuration again at each change of its file and at each SIGHUP, and applies it. A configuration with
+/// errors changes nothing. Never returns.
 pub(super) async fn follow(
     (source, given): (&ConfigSource, &CommandLineOptions),
     process: &ProcessContext,
     reloader: Arc<Reloader>,
 ) -> Infallible {
-    // a terminal that is closed sends SIGHUP, and the person means the end of the gateway
+    // a terminal that closes sends SIGHUP, which should end the gateway
     let hangups = if std::io::stderr().is_terminal() { Hangups::None } else { Hangups::of_process() };
     let file = source.file().map(|file| process.folder.join(file));
     let mut watch = ConfigWatch::new(file, hangups);

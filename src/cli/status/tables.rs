@@ -1,4 +1,4 @@
-//! The tables of `lockkeeper status`. They fit a terminal of 100 columns. Knows nothing of reasons.
+//! The tables of `lockkeeper status`. They fit a terminal of 100 columns.
 
 use crate::{
     cli::{
@@ -11,16 +11,15 @@ use crate::{
 
 /// Columns for the name of a server.
 const NAME: usize = 26;
-/// Columns for what people and clients call themselves.
+/// Columns for the name of a user or client.
 const CALLED: usize = 24;
-/// Columns for the id of a key with a name beside it.
+/// Columns for the id of a key, which its name follows.
 const KEY: usize = 8;
 /// Columns for a path.
 const PATH: usize = 18;
 /// Columns for the servers of a group.
 const MEMBERS: usize = 40;
 
-/// The servers.
 pub(super) fn backends(backends: &[BackendStatus], style: Style) -> String {
     let mut table =
         TextTable::new(&["SERVER", "STATE", "VERSION", "TOOLS", "SESSIONS", "RESTARTS", "PROCESSES", "MEMORY"]);
@@ -58,7 +57,7 @@ pub(super) fn groups(groups: &[GroupStatus], style: Style) -> String {
     table.render(style) + "\n"
 }
 
-/// The clients; those of the newest version have no session.
+/// The connected clients. Clients of the newest protocol version have no session, so no id.
 pub fn sessions(sessions: &[SessionStatus], style: Style) -> String {
     if sessions.is_empty() {
         return "No clients are connected.\n".to_owned();
@@ -93,7 +92,7 @@ fn coloured(state: &BackendState, text: &str) -> Cell {
     Cell::from(text).emphasis(emphasis)
 }
 
-/// The user; of a key without a user name, the beginning of its id and its name.
+/// The user. For a key without a user name: the beginning of its id, and its name.
 fn user(SessionStatus { user, key_name, .. }: &SessionStatus) -> String {
     match key_name {
         Some(name) => format!("{}… ({name})", user.chars().take(KEY).collect::<String>()),
@@ -101,7 +100,7 @@ fn user(SessionStatus { user, key_name, .. }: &SessionStatus) -> String {
     }
 }
 
-/// Protocol era of a backend and its source.
+/// The protocol era of a backend, and how it was found.
 fn era(backend: &BackendStatus) -> String {
     let Some(EraStatus { era, found, .. }) = &backend.era else { return "-".to_owned() };
     let found = match found {
@@ -116,7 +115,7 @@ fn mebibytes(bytes: u64) -> String {
     format!("{}.{} MiB", bytes >> 20, (bytes >> 10) % 1024 * 10 / 1024)
 }
 
-/// The printable text in so many columns; a longer one ends in "…".
+/// The printable text, cut to this many columns; a cut text ends in "…".
 fn cut(text: &str, columns: usize) -> String {
     let text = printable(text);
     if text.chars().count() <= columns {

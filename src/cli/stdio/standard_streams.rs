@@ -1,5 +1,5 @@
-//! Standard input and output of this process, as byte streams of the runtime. Each has a thread of its own, for which the
-//! end of the process need not wait: a read of standard input cannot be cancelled. Knows nothing of messages.
+//! Standard input and output of this process as async byte streams. Each has its own thread, which the process does not
+//! wait for when it ends: a read of standard input cannot be cancelled.
 
 use std::{
     fs::File,
@@ -15,20 +15,18 @@ use tokio::{
     sync::oneshot,
 };
 
-/// Bytes between a thread and the runtime.
+/// Size of the buffer between a thread and the runtime, in bytes.
 const CAPACITY: usize = 64 * 1024;
-/// The time between two attempts if the parent process has made its streams non-blocking.
+/// Time between two attempts, if the parent process has made its streams non-blocking.
 const RETRY: Duration = Duration::from_millis(2);
 
-/// Standard output.
 pub(super) struct StandardOutput {
-    /// The stream. It breaks when standard output is closed.
+    /// Bytes for standard output. The pipe breaks when standard output is closed.
     pub(super) pipe: DuplexStream,
-    /// Ready when everything is written after the stream was closed, or standard output is closed.
+    /// Completes when the pipe was closed and everything is written, or when standard output is closed.
     pub(super) ended: oneshot::Receiver<()>,
 }
 
-/// Opens standard input.
 pub(super) fn input() -> io::Result<DuplexStream> {
     let mut source = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let (input, mut pipe) = duplex(CAPACITY);
@@ -44,7 +42,6 @@ pub(super) fn input() -> io::Result<DuplexStream> {
     Ok(input)
 }
 
-/// Opens standard output.
 pub(super) fn output() -> io::Result<StandardOutput> {
     let mut target = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     let (mut output, pipe) = duplex(CAPACITY);
@@ -72,7 +69,7 @@ fn write_all(target: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Repeats an operation that was interrupted or would block.
+/// Repeats an operation for as long as it is interrupted or would block.
 fn patient(mut operation: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match operation() {
