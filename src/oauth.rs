@@ -3,7 +3,7 @@
 //! A grant is one consent of one user, through one API key, to one client, for one endpoint. Codes, refresh tokens and
 //! access tokens belong to it and end with it. To extend the server, add a file: another source of clients next to
 //! `registration`, another client authentication method in `client_auth`, another grant type in `token/`. The file of
-//! [`crate::model::ApiKey`] describes what a grant rests on.
+//! [`crate::model::ApiKey`] describes the basis of a grant.
 
 pub mod access_token;
 pub mod api_keys;
@@ -171,7 +171,7 @@ impl OAuth {
         &self.0.signing
     }
 
-    /// Signs the identity of callers, for servers that get it.
+    /// Signs the identities of callers, for servers that receive them.
     pub fn identity_signer(&self) -> IdentitySigner {
         caller_token::signer(self.0.deps.clone(), Arc::clone(&self.0.signing))
     }
@@ -189,17 +189,17 @@ impl OAuth {
         &self.0.invitations
     }
 
-    /// Users who are disabled or deleted from now on, by any process. Everything that is held for them ends.
+    /// Receives each user that is disabled or deleted, by any process. The receiver ends everything held for the user.
     pub fn gone_users(&self) -> broadcast::Receiver<UserId> {
         self.0.revocations.gone_users()
     }
 
-    /// Keys and grants that end from now on, by any process. Their sessions end.
+    /// Receives each key and grant that ends, by any process. The receiver ends their sessions.
     pub fn ended(&self) -> broadcast::Receiver<EndedAccess> {
         self.0.revocations.ended()
     }
 
-    /// Devices waiting for a person.
+    /// Devices that wait for a person's decision.
     pub fn devices(&self) -> &DeviceAuthorizations {
         &self.0.devices
     }
@@ -208,19 +208,19 @@ impl OAuth {
         &self.0.authorization
     }
 
-    /// Replaces the names of existing backends and groups.
+    /// Replaces the backends and groups that exist.
     pub fn replace_backends(&self, backends: Vec<BackendId>, groups: Groups) {
         self.settings().backends.replace(backends, groups);
         self.0.verifier.forget();
     }
 
-    /// Verifies an access token or API key that a request presents. `from` counts toward the limits of wrong keys.
+    /// Verifies an access token or API key that a request presents. Wrong ones count toward the limits of `from`.
     pub async fn verify(&self, presented: &str, from: IpAddr) -> Result<Arc<VerifiedCredential>, KeyRefusal> {
         self.0.verifier.verify(presented, from).await
     }
 
-    /// A credential as it was last verified; `None` if it is known to have ended since. Do nothing for its caller on
-    /// this basis, because the database may know more.
+    /// A credential as it was last verified; `None` if it was not verified lately, or is known to have ended since. Do
+    /// nothing for its caller on this basis, because the database may know more.
     pub fn remembered(&self, presented: &str) -> Option<Arc<VerifiedCredential>> {
         self.0.verifier.remembered(presented)
     }
@@ -230,23 +230,25 @@ impl OAuth {
         self.0.verifier.verify_again(verified, from).await
     }
 
-    /// Every endpoint for clients: `/.well-known/*`, `/oauth/{token,register,revoke,par,jwks}` and the root aliases
-    /// `/token` and `/register` (`OA-19`), with CORS, limits and `no-store`. Limits count by [`crate::model::ClientIp`]
-    /// of the request extensions; without it, every request counts as loopback.
+    /// Every endpoint for clients: `/.well-known/*`,
+    /// `/oauth/{token,register,revoke,introspect,device_authorization,par,jwks}` and the root aliases `/token` and
+    /// `/register` (`OA-19`), with CORS, limits and `no-store`. Limits count by [`crate::model::ClientIp`] of the
+    /// request extensions; without it, every request counts as loopback.
     pub fn router(&self) -> axum::Router {
         routes::router(self.0.endpoints.clone())
     }
 
-    /// Watches for revocations by other processes on the same database (`OA-131`), by their notices and every 500 ms;
-    /// also writes usage times and purges expired rows. Ends at `cancel`. Run it on the app's task tracker.
+    /// Watches for revocations by other processes on the same database (`OA-131`): by their notices, and every 500 ms.
+    /// Also writes the audit trail and usage times, and purges expired rows. Ends at `cancel`. Run it on the app's task
+    /// tracker.
     pub async fn watch_revocations(&self, cancel: CancellationToken) {
         let watch = RevocationWatch::new(Arc::clone(&self.0.revocations), self.0.deps.storage.revocation_notices());
-        // a purge takes a while, and the notes must not wait for it
+        // a purge takes a while, and the other writes must not wait for it
         let (notes, purges) = (Box::pin(self.keep_notes(&cancel)), Box::pin(self.keep_purged(&cancel)));
         tokio::join!(cancel.run_until_cancelled(watch.run(POLL)), notes, purges);
     }
 
-    /// Writes the notes, every 500 ms and at the end.
+    /// Writes the audit trail and usage times, every 500 ms and at the end.
     async fn keep_notes(&self, cancel: &CancellationToken) {
         let mut timer = tokio::time::interval(POLL);
         timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

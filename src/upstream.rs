@@ -1,8 +1,8 @@
-//! Accounts and secrets that users have at servers behind the gateway. For each user, the gateway is an OAuth client of
-//! protected servers (`UP-1` to `UP-11`): it connects the user's account, keeps and refreshes the tokens in the vault,
+//! Accounts and secrets of users at servers behind the gateway. For each user, the gateway is an OAuth client of
+//! protected servers (`UP-1` to `UP-11`): it connects the user's account, keeps the tokens in the vault, and refreshes
 //! and revokes them. Users also enter the secrets that servers need.
 //!
-//! A login belongs to a user and a server, a secret to a user and a name. [`Upstream::access`] gives servers to `backend`;
+//! A login belongs to a user and a server, a secret to a user and a name. [`Upstream::access`] is for `backend`;
 //! [`Upstream::connections`], [`Upstream::logins`] and [`Upstream::secrets`] are for pages and commands.
 
 mod access;
@@ -98,14 +98,14 @@ impl Upstream {
         metadata::document(&self.0.context.issuer, file)
     }
 
-    /// Replaces the servers: tokens for servers that are gone, or have another address, end (`UP-10`).
+    /// Replaces the servers. Tokens end if their server is gone or has another address (`UP-10`).
     pub fn replace_servers(&self, specs: &[BackendSpec]) {
         self.0.servers.replace(specs);
         self.0.secrets.replace_servers(specs);
     }
 
-    /// Handles ending tokens and secrets: announces deleted ones and revokes tokens, until `cancel`. Run it on the
-    /// app's task tracker.
+    /// Announces tokens and secrets that were deleted, and revokes the tokens, until `cancel`. Run it on the app's task
+    /// tracker.
     pub async fn watch(&self, cancel: CancellationToken) {
         let withdrawal = Withdrawal::new(self.0.context.clone(), Arc::clone(&self.0.servers), self.0.secrets.clone());
         withdrawal.run(cancel).await;

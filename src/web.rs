@@ -1,8 +1,8 @@
-//! Pages for people: start, login, consent, invitation, account, connect. `oauth` handles authorization requests,
-//! `openid` logins at providers, and `upstream` logins at servers.
+//! Pages for people: start, login, consent, device, invitation, account, connect. `oauth` handles authorization
+//! requests, `openid` logins at providers, and `upstream` logins at servers.
 //!
-//! Every page works without scripts; the only script shows that a button was pressed. The module `error` turns every
-//! error into a page or JSON.
+//! Every page works without scripts; the only script marks a pressed button and keeps its form from being sent twice.
+//! The module `error` turns every error into a page or JSON.
 
 mod accept;
 mod account;
@@ -57,11 +57,11 @@ use crate::support::{log_context::carried_fields, panics};
 
 /// Maximum size of a form: 8 KiB (`OA-30`).
 const FORM_LIMIT: usize = 8 * 1024;
-/// Maximum size of a form that names servers: 64 KiB, for more than a thousand.
+/// Maximum size of a form that names servers: 64 KiB, enough for more than a thousand.
 const CONSENT_FORM_LIMIT: usize = 64 * 1024;
 
-/// Router of every page, with `/authorize` as an alias of `/oauth/authorize` (`OA-19`) and a fallback for unknown
-/// pages. Reads [`crate::model::ClientIp`] and [`crate::model::CorrelationId`] from the request extensions.
+/// Router of all pages, with `/authorize` as an alias of `/oauth/authorize` (`OA-19`) and a fallback for unknown pages.
+/// Reads [`crate::model::ClientIp`] and [`crate::model::CorrelationId`] from the request extensions.
 pub fn router(state: WebState) -> Router {
     let sessions = session::layer(session::BrowserSessionStore::new(&state), &state.settings);
     let state = Arc::new(state);
@@ -103,7 +103,8 @@ pub fn router(state: WebState) -> Router {
         .with_state(state)
 }
 
-/// True for a page that a person reads in a browser, and may have typed without `https`; not for requests of programs.
+/// True for paths that a person opens in a browser, perhaps by typing them without `https`; false for endpoints of
+/// programs.
 pub fn is_page(path: &str) -> bool {
     const PAGES: [&str; 9] = [
         "/",
@@ -119,7 +120,7 @@ pub fn is_page(path: &str) -> bool {
     PAGES.contains(&path) || ["/connect/", "/assets/", "/oauth/consent/"].iter().any(|start| path.starts_with(start))
 }
 
-/// Middleware: sets cookies for the visits that an answer begins.
+/// Middleware: sets a cookie for each visit that the browser is to remember.
 async fn remember_visits(State(state): State<Arc<WebState>>, mut request: Request, next: Next) -> Response {
     let (new, headers) = (visits::NewVisits::default(), request.headers().clone());
     request.extensions_mut().insert(new.clone());
@@ -130,8 +131,8 @@ async fn remember_visits(State(state): State<Arc<WebState>>, mut request: Reques
     answer
 }
 
-/// Middleware: a submitted form, or a browser's return, is handled to its end even if the browser has gone away, as it
-/// does when a button is pressed twice (`OA-150`). Reading a page ends with its reader.
+/// Middleware: finishes handling a submitted form or a callback even if the browser disconnects, as it does when a
+/// button is pressed twice (`OA-150`). A page that is only read is dropped with its request.
 async fn to_the_end(State(state): State<Arc<WebState>>, request: Request, next: Next) -> Response {
     if request.method().is_safe() && !request.uri().path().contains("/callback/") {
         return next.run(request).await;

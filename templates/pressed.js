@@ -1,4 +1,4 @@
-// Shows that a button was pressed, and sends a form once. Every page works without this.
+// Marks a pressed button, and keeps its form from being sent twice. Every page works without this script.
 const clear = () => {
   for (const form of document.querySelectorAll('form[aria-busy]')) {
     form.removeAttribute('aria-busy');
@@ -15,5 +15,5 @@ addEventListener('submit', (event) => {
   event.submitter?.classList.add('pressed');
   setTimeout(clear, 15000);
 });
-// a page that the browser kept, and shows again
+// the browser may show a page that it has kept
 addEventListener('pageshow', clear);

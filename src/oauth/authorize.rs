@@ -43,7 +43,7 @@ use crate::{
 /// The origin of an authorization request.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestSource<'a> {
-    /// The address charged for documents that have to be read.
+    /// The address that is charged for reading client documents.
     pub from: ClientIp,
     /// The logged-in holder, if any.
     pub holder: Option<&'a KeyHolder>,
@@ -60,9 +60,9 @@ pub enum BeginOutcome {
     Page(AuthorizationError),
 }
 
-/// A request pushed by a client (`OA-79`).
+/// A request that a client has pushed (`OA-79`).
 pub(super) struct PushedRequest {
-    /// Its name at the authorization endpoint.
+    /// The name that the client sends to the authorization endpoint.
     pub(super) request_uri: String,
     pub(super) lifetime: Duration,
 }
@@ -82,9 +82,9 @@ pub struct PendingAuthorization {
     pub endpoint: Endpoint,
     /// The absolute URL of that endpoint.
     pub resource: String,
-    /// Requested scopes; the person grants [`PendingAuthorization::scopes_for`] the login.
+    /// Requested scopes. The person grants the ones in [`PendingAuthorization::scopes_for`].
     pub scopes: Scopes,
-    /// Whether to ask the person; scopes may require it anyway.
+    /// The rule for asking the person; some scopes require it anyway.
     consent: ConsentRule,
     /// Maximum life of the grant.
     pub grant_lifetime: Duration,
@@ -107,7 +107,7 @@ pub enum RequestState {
 pub enum ClientOrigin {
     /// Dynamic registration (RFC 7591): the name is the client's own claim.
     Registered,
-    /// The document at its id: the owner of this host claims it.
+    /// The metadata document at its id: the owner of this host chose the name.
     Document {
         host: String,
     },
@@ -217,8 +217,8 @@ impl Authorization {
         Ok(if self.deps.storage.transactions().add(&row).await? { StoreOutcome::Waiting } else { StoreOutcome::Spent })
     }
 
-    /// Denies without a login for this request: the client receives `access_denied`. Nothing is stored, and a second
-    /// press is not recorded again.
+    /// Denies a request that nobody has logged in for: the client receives `access_denied`. Nothing is stored, and a
+    /// second press is not recorded again.
     pub async fn decline(&self, transaction: &Transaction, holder: Option<&KeyHolder>) -> Redirect {
         if self.declined.spend(transaction.id.digest(), transaction.expires, self.deps.now()) {
             let (client, user) = (transaction.request.client.clone(), holder.map(|holder| holder.user.clone()));
@@ -227,7 +227,7 @@ impl Authorization {
         transaction.request.deny().redirect(&self.deps, holder).await
     }
 
-    /// The request, for rendering: waiting, or decided.
+    /// The state of a request, for its page.
     pub async fn look_up(&self, id: &TransactionId, browser: &Browser) -> Result<RequestState, OAuthError> {
         let Some(found) = self.deps.storage.transactions().find(&id.digest(), &browser.0).await? else {
             return Ok(RequestState::Unknown);
@@ -278,7 +278,7 @@ impl Authorization {
         self.decisions.deny(sent, holder).await
     }
 
-    /// The user a request is kept for, in any browser.
+    /// The user that a request is kept for, in any browser.
     pub async fn user_of(&self, id: &TransactionId) -> Result<Option<UserId>, OAuthError> {
         Ok(self.deps.storage.transactions().user(&id.digest()).await?)
     }

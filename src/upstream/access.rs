@@ -1,5 +1,5 @@
-//! Access to servers, for code that connects to them: a server with the user's token and secrets, or the page where the
-//! user supplies what is missing.
+//! Access to servers, for code that connects to them: either a server with the user's token and secrets, or the page
+//! where the user supplies what is missing.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::model::{AccessPage, BackendId, BackendSpec, SecretName, ServerAccess, ServerAuth, UserId};
 
-/// The stored values that servers need of a user.
+/// The stored values that servers need from a user.
 #[derive(Clone)]
 pub(super) struct AccessSources {
     pub(super) servers: Arc<ProtectedServers>,
@@ -17,7 +17,7 @@ pub(super) struct AccessSources {
     pub(super) secrets: UserSecrets,
 }
 
-/// Access with these sources.
+/// Builds the access from these sources.
 pub(super) fn server_access(context: &UpstreamContext, sources: &AccessSources) -> ServerAccess {
     let (of_users, of_gateway, of_pages) = (sources.clone(), Arc::clone(&sources.keepers), sources.clone());
     let pages = context.clone();

@@ -16,17 +16,17 @@ use crate::{
 /// The field of tokens in the vault.
 const TOKENS: &str = "tokens";
 
-/// The tokens, and what is needed to refresh and revoke them.
+/// The tokens, and everything needed to refresh and revoke them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct AccountTokens {
     pub(super) source: TokenSource,
     pub(super) client: RegisteredClient,
     pub(super) tokens: SavedTokens,
-    /// The server's URL, and the limits for URLs it may name.
+    /// The server's URL, and the network that URLs it names may be in.
     pub(super) server: (Url, DiscoveredNetwork),
 }
 
-/// The same in the store.
+/// The tokens with their row in the store.
 #[derive(Debug, Clone)]
 pub(super) struct StoredAccount {
     pub(super) account: AccountTokens,
@@ -105,7 +105,7 @@ impl StoredAccount {
         self.account.tokens.access.secret().clone()
     }
 
-    /// True if they are useless until the person logs in again.
+    /// True if the tokens are useless until the person logs in again.
     pub(super) fn need_login(&self, context: &UpstreamContext) -> bool {
         self.account.tokens.need_login(context.now())
     }
@@ -126,8 +126,8 @@ impl StoredAccount {
         Ok(())
     }
 
-    /// Stores refreshed tokens. If the old ones were replaced or deleted in the meantime, returns false and ends the
-    /// new ones.
+    /// Stores refreshed tokens. If the old ones were replaced or deleted in the meantime, returns false and has the new
+    /// ones revoked.
     pub(super) async fn replace(
         &mut self,
         context: &UpstreamContext,

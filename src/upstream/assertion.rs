@@ -1,4 +1,4 @@
-//! Assertions that prove the gateway to be the client of its metadata document (RFC 7523 2.2, `private_key_jwt`).
+//! Assertions that prove that the gateway is the client of its metadata document (RFC 7523 2.2, `private_key_jwt`).
 
 use std::time::Duration;
 

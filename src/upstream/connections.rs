@@ -15,7 +15,7 @@ pub struct Connections {
     servers: Arc<ProtectedServers>,
 }
 
-/// A server where users log in, with a user's login.
+/// A server where users log in, with one user's login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionView {
     pub backend: BackendId,
@@ -23,7 +23,7 @@ pub struct ConnectionView {
     pub login: Option<LoginView>,
 }
 
-/// A login of a user.
+/// A user's login at a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoginView {
     /// The authorization server.
@@ -46,7 +46,7 @@ impl Connections {
         self.servers.find(backend).is_some()
     }
 
-    /// Every server where users log in, with this user's logins.
+    /// Every server where users log in, with this user's login at each.
     pub async fn of(&self, user: &UserId) -> Result<Vec<ConnectionView>, UpstreamError> {
         let rows = self.context.storage.upstream_tokens().list(Some(user)).await?;
         let mut all = Vec::new();
@@ -68,7 +68,7 @@ impl Connections {
         Ok((!stored.need_login(&self.context)).then_some(LoginView { issuer, scope, connected }))
     }
 
-    /// Ends a login: its tokens are deleted, and then revoked. Returns false if there is none.
+    /// Ends a login: its tokens are deleted now and revoked later. Returns false if there is none.
     pub async fn disconnect(&self, user: &UserId, backend: &BackendId) -> Result<bool, UpstreamError> {
         let is_deleted = self.context.storage.upstream_tokens().delete(user, backend).await?;
         if is_deleted {

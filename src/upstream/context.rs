@@ -15,7 +15,7 @@ use crate::{
     vault::Vault,
 };
 
-/// Repeated registrations at one issuer: how many at once, and the time until one more.
+/// Repeated registrations at one issuer: the number allowed at once, and the time until one more is allowed.
 const REGISTRATIONS: (u32, Duration) = (3, Duration::from_mins(20));
 
 /// Dependencies of the gateway as a client.
@@ -23,7 +23,7 @@ pub struct UpstreamDeps {
     pub storage: Storage,
     /// Seals tokens.
     pub vault: Vault,
-    /// Seals the addresses of pages.
+    /// Seals the tickets in the addresses of pages.
     pub ticket_key: SealingKey,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
@@ -33,12 +33,12 @@ pub struct UpstreamDeps {
     pub sign: SignAssertion,
     /// Reaches URLs named by servers.
     pub fetcher: Fetcher,
-    /// The same where the operator trusts servers with this network.
+    /// Reaches URLs named by servers that the operator trusts with the gateway's network.
     pub open: OpenClient,
     pub audit: Audit,
 }
 
-/// The same, shared. Cheap to clone.
+/// The dependencies, with the state that this module shares. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct UpstreamContext {
     pub(super) storage: Storage,
@@ -50,7 +50,7 @@ pub(super) struct UpstreamContext {
     pub(super) sign: SignAssertion,
     pub(super) audit: Audit,
     pub(super) discoveries: Arc<RecentDiscoveries>,
-    /// Limits new registrations where an authorization server has forgotten the old one, by issuer.
+    /// Limits repeated registrations, by issuer: the authorization server has forgotten the earlier one.
     pub(super) registrations: Arc<Buckets<String>>,
     fetcher: Fetcher,
     open_http: OAuthHttp,
@@ -90,7 +90,7 @@ impl UpstreamContext {
 
     /// Announces that a user's access to a server has changed.
     pub(super) fn announce(&self, (user, backend): (&UserId, &BackendId), effect: AccessEffect) {
-        // nothing to do without a reader
+        // it fails only if nobody listens
         let _ = self.changes.send(AccessChange { user: user.clone(), backend: backend.clone(), effect });
     }
 

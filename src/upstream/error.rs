@@ -2,7 +2,6 @@
 
 use crate::{oauth_client::LoginError, storage::StorageError, vault::VaultError};
 
-/// Something that the gateway could not do as a client of a protected server.
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
     #[error(transparent)]
@@ -10,7 +9,7 @@ pub enum UpstreamError {
     /// A secret could not be sealed or opened.
     #[error(transparent)]
     Vault(#[from] VaultError),
-    /// The server or its authorization server.
+    /// The login failed at the server or at its authorization server.
     #[error(transparent)]
     Login(#[from] LoginError),
     /// The assertion of the gateway's identity cannot be signed.

@@ -15,12 +15,11 @@ use crate::{
 /// The field of registrations in the vault.
 const CLIENT: &str = "client";
 
-/// Origin of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientSource {
     /// It is configured, or has a metadata document.
     Given,
-    /// It was registered for an earlier login, and may be forgotten there.
+    /// It was registered for an earlier login; the authorization server may have forgotten it.
     Kept,
     /// It was just registered.
     Registered,
@@ -76,8 +75,8 @@ pub(super) fn configured(spec: &OAuthClientSpec) -> Result<Option<ClientIdentity
     Ok(Some(ClientIdentity::given(&client.id, client.secret.clone(), &spec.settings)?))
 }
 
-/// Forgets a registration that its authorization server no longer knows: the next login registers again, a few times an
-/// hour.
+/// Forgets a registration that its authorization server no longer knows. The next login registers again, at most a few
+/// times an hour.
 pub(super) async fn forget(context: &UpstreamContext, backend: &BackendId, issuer: &str) -> Result<(), UpstreamError> {
     if let Err(wait) = context.registrations.take(issuer.to_owned(), context.now()) {
         tracing::warn!(server = %backend, issuer, wait = wait.as_secs(), "an authorization server forgets the gateway again and again");
@@ -94,7 +93,7 @@ async fn kept(
     let Some(sealed) = context.storage.upstream_clients().lookup(backend, issuer).await? else { return Ok(None) };
     let text = context.vault.open(place(backend, issuer), &sealed).await?;
     let client: RegisteredClient = serde_json::from_slice(&text).map_err(|_| VaultError::Form)?;
-    // the gateway may have moved
+    // the gateway's public URL may have changed
     let is_ours = client.issuer == issuer && client.redirect_uri == metadata::redirect_uri(&context.issuer, backend);
     Ok((is_ours && !client.is_over(context.now())).then_some(client))
 }

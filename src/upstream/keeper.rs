@@ -28,7 +28,7 @@ use crate::{
 
 /// A rejected token up to this age counts as just issued: another would be rejected too.
 const JUST_ISSUED: Duration = Duration::from_secs(30);
-/// A just issued token that is rejected is sent again after this.
+/// Delay before a just issued token is sent again after a rejection.
 const REPEAT_AFTER: Duration = Duration::from_secs(1);
 /// Delay before a refresh is retried.
 const RETRY: Duration = Duration::from_mins(1);
@@ -59,7 +59,7 @@ impl KeeperState {
         Self { user, backend, refreshing, logins, wanted: Mutex::default(), repeated: Mutex::default() }
     }
 
-    /// The scopes the server has asked for beyond the token's, with the token's.
+    /// The token's scopes and the further ones that the server has asked for; `None` if it has asked for none.
     pub(super) fn wanted(&self) -> Option<String> {
         self.wanted.lock().clone()
     }
@@ -70,7 +70,7 @@ impl KeeperState {
         self.logins.send_modify(|logins| *logins += 1);
     }
 
-    /// True if a just issued token should be sent again: only once in a while.
+    /// True if a just issued token should be sent again: at most once per [`JUST_ISSUED`].
     fn repeats(&self, now: Timestamp) -> bool {
         let mut repeated = self.repeated.lock();
         let is_first = repeated.is_none_or(|at| now.since(at) >= JUST_ISSUED);
@@ -88,7 +88,7 @@ impl KeeperState {
 // === impl Keeper ===
 
 impl Keeper {
-    /// Answers requests for tokens until none are needed.
+    /// Answers requests for tokens until nobody needs them any more.
     pub(super) async fn run(self, mut stored: StoredAccount, mut requests: TokenRequests) {
         let mut logins = self.state.logins.subscribe();
         let mut not_before = Instant::now();
@@ -122,7 +122,7 @@ impl Keeper {
         Some(Instant::now() + stored.account.tokens.refresh_at()?.since(self.context.now()))
     }
 
-    /// A token other than the rejected one: from a login in the meantime, or refreshed.
+    /// Replaces the rejected token: by a newer login's, or by a refresh. A just issued token is first sent again.
     async fn renew(&self, stored: &mut StoredAccount, request: &TokenRequest) -> Result<(), RenewalError> {
         let mut attempts = self.state.refreshing.lock().await;
         *stored = self.load().await.map_err(|error| failed(&error))?.ok_or_else(|| self.login_required())?;
@@ -149,8 +149,8 @@ impl Keeper {
         self.refresh(stored, &mut attempts, RefreshReason::Rejected).await
     }
 
-    /// The server asks for scopes beyond those of the token. A scope that was requested and not granted leads to an
-    /// explanation, since the page would lead here again.
+    /// Handles a server's request for scopes beyond the token's. If a login has requested the scope and did not get it,
+    /// the user gets an explanation, since another login would lead here again.
     fn step_up(&self, stored: &StoredAccount, wanted: &str) -> RenewalError {
         let (tokens, (user, backend)) = (&stored.account.tokens, self.state.place());
         let scope = union(tokens.scope.as_deref(), Some(wanted));
@@ -167,8 +167,8 @@ impl Keeper {
         RenewalError::LoginRequired(format!("{backend} asks for {named} of the user"))
     }
 
-    /// True if the server no longer names the authorization server of the login, unless the operator names it. A failed
-    /// fetch proves nothing. The tokens stay, since the server may return to it.
+    /// True if the server no longer names the authorization server of the login, unless the operator has configured it.
+    /// A failed fetch proves nothing. The tokens stay, since the server may return to it.
     async fn has_left(&self, stored: &StoredAccount, challenge: &BearerChallenge) -> bool {
         let (issuer, (_, settings)) = (&stored.account.source.issuer, self.server.target());
         if settings.issuer.is_some() {
@@ -185,8 +185,8 @@ impl Keeper {
         true
     }
 
-    /// The server rejects a token that was just refreshed. Another login may help; after a new login it would lead here
-    /// again, so the person gets an explanation, and decides.
+    /// Handles a server that rejects a just refreshed token. Another login may help. Right after a login it would lead
+    /// here again, so the person gets an explanation and decides.
     fn rejects_new_tokens(&self, stored: &StoredAccount, now: Timestamp) -> RenewalError {
         let (user, backend) = self.state.place();
         if now.since(stored.row.connected) >= JUST_ISSUED {
@@ -208,7 +208,7 @@ impl Keeper {
         if is_other { Ok(()) } else { self.refresh(stored, &mut attempts, RefreshReason::Ends).await }
     }
 
-    /// Refreshes the tokens. They stay until others replace them, even if the authorization server fails.
+    /// Refreshes the tokens. The old ones stay until new ones replace them, even if the authorization server fails.
     async fn refresh(
         &self,
         stored: &mut StoredAccount,

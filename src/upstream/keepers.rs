@@ -55,12 +55,12 @@ impl Keepers {
         Some(bearer)
     }
 
-    /// The scopes that a server has asked for in addition to those of the user's token.
+    /// The scopes for the next login, if the server has asked for more than those of the user's token.
     pub(super) fn wanted(&self, user: &UserId, backend: &BackendId) -> Option<String> {
         self.running(user, backend)?.wanted()
     }
 
-    /// Switches to the tokens of a new login.
+    /// Switches running keepers to the tokens of a new login.
     pub(super) fn logged_in(&self, user: &UserId, backend: &BackendId) {
         if let Some(state) = self.running(user, backend) {
             state.logged_in();

@@ -75,22 +75,20 @@ pub struct ServerLogin<'a> {
     pub next: Option<&'a str>,
 }
 
-/// The beginning of a login.
 #[derive(Debug)]
 pub enum LoginBeginning {
     /// The address to send the browser to.
     Away(Url),
-    /// The form has already begun a login, and that has ended.
+    /// The form has begun a login before, and its response has come.
     Over,
 }
 
-/// The end of a login.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoginOutcome {
     /// The account is connected; the page to continue with.
     Connected(Option<String>),
-    /// The user said no.
+    /// The user denied access; the page to continue with.
     Denied(Option<String>),
 }
 
@@ -103,13 +101,12 @@ enum StoredOutcome {
     Failed(String),
 }
 
-/// Why a login cannot continue.
+/// Reason why a login cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginProblem {
-    /// Users do not log in at such a server.
     #[error("users do not log in at this server")]
     UnknownServer,
-    /// The address of the page.
+    /// The address of the page has expired, or is for another user.
     #[error("the address of the page cannot be used")]
     Ticket(TicketRefusal),
     /// The response matches no request of this browser and user, or an expired one.
@@ -144,7 +141,7 @@ impl Logins {
         Self { context, servers, keepers }
     }
 
-    /// Describes a login in advance. Nothing is stored.
+    /// Describes a login before it begins. Nothing is stored.
     ///
     /// # Errors
     ///
@@ -166,8 +163,8 @@ impl Logins {
         })
     }
 
-    /// The address to send the browser to, after the user's consent in the form with this token. The same form gets the same
-    /// address until its response has come.
+    /// The address to send the browser to, once the user has consented in the form with this token. The same form gets
+    /// the same address until its response has come.
     ///
     /// # Errors
     ///
@@ -216,8 +213,9 @@ impl Logins {
         Ok(Some(LoginBeginning::Away(url)))
     }
 
-    /// Ends a login with the query of the redirect URI. A second visit waits for the outcome of the first and gets it
-    /// too. The caller runs it to its end, even if the browser goes away: the code of a response is good once.
+    /// Ends a login with the query of the redirect URI. A second visit waits for the outcome of the first and gets the
+    /// same. The caller must run this to its end, even if the browser disconnects: the code of a response works only
+    /// once.
     ///
     /// # Errors
     ///
@@ -245,7 +243,7 @@ impl Logins {
         outcome
     }
 
-    /// The outcome of the first visit.
+    /// Waits for the outcome of the first visit.
     async fn awaited(&self, request: ServerLogin<'_>, state: &Digest) -> Result<LoginOutcome, LoginProblem> {
         let ServerLogin { user, backend, browser, .. } = request;
         let table = self.context.storage.upstream_clients();
@@ -314,14 +312,14 @@ impl Logins {
         }
     }
 
-    /// The access that the user gets while away.
+    /// Offline access to request: `Held` if the user's tokens at this server can already be refreshed.
     async fn offline(&self, login: ServerLogin<'_>, server: &ProtectedServer) -> Result<OfflineAccess, UpstreamError> {
         let stored = StoredAccount::load(&self.context, (login.user, login.backend, server)).await?;
         let is_held = stored.is_some_and(|stored| stored.account.tokens.refreshable().is_some());
         Ok(if is_held { OfflineAccess::Held } else { OfflineAccess::Wanted })
     }
 
-    /// The scopes that the page was opened for.
+    /// The scopes in the page's ticket; without one, the scopes that the server has asked for beyond the token's.
     async fn ticket(&self, request: ServerLogin<'_>) -> Result<Option<String>, LoginProblem> {
         let Some(text) = request.ticket else { return Ok(self.keepers.wanted(request.user, request.backend)) };
         let read = ticket::read(&self.context, request.user, request.backend, text).await;
@@ -366,7 +364,7 @@ impl Logins {
         Ok(OpenAuthorization::new((source, &found.server), client, wish, given)?)
     }
 
-    /// Stores the request of a form. Returns false if the form has one.
+    /// Stores the request of a form. Returns false if the form already has one.
     async fn store(
         &self,
         request: ServerLogin<'_>,
@@ -385,7 +383,8 @@ impl Logins {
         Ok(self.context.storage.upstream_clients().add_request(&row, &form).await?)
     }
 
-    /// The request that a response belongs to. It can be taken once, only by the browser and user that began it.
+    /// Takes the request that a response belongs to. Only the browser and user that began it can take it, and only
+    /// once.
     async fn take(&self, request: ServerLogin<'_>, state: &Digest) -> Result<Option<StoredRequest>, LoginProblem> {
         let ServerLogin { user, backend, browser, .. } = request;
         let table = self.context.storage.upstream_clients();
@@ -397,7 +396,8 @@ impl Logins {
     }
 }
 
-/// The scopes to request: the operator's, else the server's, with any that it has asked for since.
+/// The scopes to request: the operator's, with any that the server has asked for since; if there are neither, the
+/// server's.
 fn scope(server: &ProtectedServer, found: &Discovered, asked: Option<String>) -> Option<String> {
     let Some(asked) = asked else { return server.client.scope.clone().or_else(|| found.scope.clone()) };
     Some(found.server.with_offline_access(union(server.client.scope.as_deref(), Some(&asked))))

@@ -1,15 +1,17 @@
-//! The gateway's client id metadata documents (`UP-4`): one that signs its requests, one for authorization servers that
-//! know only public clients. Each server has its own, so that it does not reveal the other servers.
+//! The gateway's client id metadata documents (`UP-4`): one for a client that signs its requests, and one for
+//! authorization servers that know only public clients. Each server has its own documents, which do not reveal the
+//! other servers.
 
 use serde_json::{Value, json};
 
 use crate::{model::BackendId, oauth_client::AuthorizationServer};
 
-/// Ends of the documents' names.
+/// Suffixes of the documents' names.
 const SIGNED: &str = ".json";
 const PUBLIC: &str = ".public.json";
 
-/// The name of the gateway, for people at an authorization server: they may use several.
+/// The name of the gateway for people at an authorization server. It contains the host, since they may use several
+/// gateways.
 pub(super) fn client_name(issuer: &str) -> String {
     let host = issuer.split_once("://").map_or(issuer, |(_, rest)| rest);
     format!("Lockkeeper at {}", host.split('/').next().unwrap_or_default())
@@ -20,8 +22,8 @@ pub(super) fn redirect_uri(issuer: &str, backend: &BackendId) -> String {
     format!("{issuer}/oauth/upstream/callback/{backend}")
 }
 
-/// The client id at an authorization server that fetches metadata documents; `None` if it does not, or cannot reach the
-/// gateway.
+/// The client id at an authorization server that fetches metadata documents; `None` if it does not, or if the gateway
+/// has no https URL.
 pub(super) fn client_id(issuer: &str, backend: &BackendId, server: &AuthorizationServer) -> Option<String> {
     if !server.takes_metadata_documents || !issuer.starts_with("https://") {
         return None;
@@ -39,7 +41,7 @@ pub(super) fn is_signed(issuer: &str, client_id: &str) -> bool {
     name.is_some_and(|name| name.ends_with(SIGNED) && !name.ends_with(PUBLIC))
 }
 
-/// The document of this name, even if there is no such server.
+/// The document of this name. It exists for every valid name, so it does not reveal which servers exist.
 pub(super) fn document(issuer: &str, file: &str) -> Option<Value> {
     let (name, method) = match file.strip_suffix(PUBLIC) {
         Some(name) => (name, "none"),

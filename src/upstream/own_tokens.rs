@@ -1,5 +1,5 @@
-//! Tokens of the gateway itself at a server, by client credentials (`UP-11`). They are kept in memory, since another
-//! can be requested at any time.
+//! The gateway's own tokens at a server, by client credentials (`UP-11`). They stay in memory, since the gateway can
+//! request another at any time.
 
 use std::{future::Future, time::Duration};
 
@@ -18,8 +18,8 @@ struct OwnTokens {
     server: ProtectedServer,
 }
 
-/// Answers requests for the gateway's token at a server, until none are needed; `None` without client credentials
-/// there.
+/// Answers requests for the gateway's token at a server until nobody needs it any more; `None` without client
+/// credentials there.
 pub(super) fn keep(
     context: UpstreamContext,
     spec: &BackendSpec,

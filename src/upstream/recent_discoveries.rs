@@ -1,5 +1,5 @@
-//! The authorization servers that servers have named within the last minute: the page that describes a login, and the
-//! login itself, ask for the same.
+//! Authorization servers that were discovered within the last minute: the page that describes a login and the login
+//! itself need the same discovery.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     support::Timestamp,
 };
 
-/// A server's answer is reused for this long.
+/// Time that a discovery is reused.
 const LIFE: Duration = Duration::from_mins(1);
 
 /// A server and its settings.
@@ -33,7 +33,7 @@ struct Discovery {
 // === impl RecentDiscoveries ===
 
 impl RecentDiscoveries {
-    /// The named servers, if the server is still configured the same way.
+    /// A server's discovery, if the server is still configured the same way.
     pub(super) fn find(
         &self,
         (backend, target): (&BackendId, DiscoveryTarget<'_>),
@@ -45,7 +45,6 @@ impl RecentDiscoveries {
         recent.iter().find(is_it).map(|one| one.found.clone())
     }
 
-    /// Remembers what it names now.
     pub(super) fn remember(
         &self,
         (backend, target): (&BackendId, DiscoveryTarget<'_>),
@@ -57,7 +56,6 @@ impl RecentDiscoveries {
         self.0.lock().push(Discovery { backend: backend.clone(), server, settings, at, found });
     }
 
-    /// Forgets what it named, since it names another one.
     pub(super) fn forget(&self, backend: &BackendId) {
         self.0.lock().retain(|one| one.backend != *backend);
     }

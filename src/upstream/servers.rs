@@ -1,4 +1,4 @@
-//! The configured servers that require a login or a secret.
+//! The configured servers where each user logs in.
 
 use std::collections::BTreeMap;
 
@@ -44,14 +44,13 @@ impl ProtectedServers {
         self.generation.send_modify(|generation| *generation += 1);
     }
 
-    /// Reports replacements, the first time at once.
+    /// Notifies of replacements, the first time at once.
     pub(super) fn generations(&self) -> watch::Receiver<u64> {
         let mut generations = self.generation.subscribe();
         generations.mark_changed();
         generations
     }
 
-    /// The server of this name.
     pub(super) fn find(&self, backend: &BackendId) -> Option<ProtectedServer> {
         self.servers.read().get(backend).cloned()
     }
@@ -65,7 +64,7 @@ impl ProtectedServers {
 // === impl ProtectedServer ===
 
 impl ProtectedServer {
-    /// The client for requests to it and to URLs it names.
+    /// The HTTP client for requests to the server and to URLs that it names.
     pub(super) fn http(&self, context: &UpstreamContext) -> Result<OAuthHttp, LoginError> {
         let HttpSpec { url, headers, network, .. } = &self.transport;
         let issuer = self.client.settings.issuer.as_deref();
@@ -73,7 +72,7 @@ impl ProtectedServer {
         context.http(url, self.client.network).of_server(transport)
     }
 
-    /// True if stored tokens are for it as configured now.
+    /// True if stored tokens are for the server as it is configured now.
     pub(super) fn takes(&self, row: &UpstreamTokenRow) -> bool {
         row.server == self.digest && fits(self.target(), &row.issuer, row.resource.as_deref())
     }

@@ -1,5 +1,5 @@
-//! The opaque part of the address of a connect page (`UP-7`): it names, sealed, its user and the scopes to request. It
-//! grants nothing by itself: visitors of the page must log in. Nothing is stored for it.
+//! The ticket in the address of a connect page (`UP-7`): the user and the scopes to request, sealed. It grants nothing
+//! by itself, since visitors of the page must log in. Nothing is stored for it.
 
 use std::time::Duration;
 
@@ -11,10 +11,9 @@ use crate::{
     storage::StorageError,
 };
 
-/// An address can be visited for this long.
+/// Time that an address is valid.
 const LIFE: Duration = Duration::from_hours(1);
 
-/// Content of a ticket.
 #[derive(Serialize, Deserialize)]
 struct Ticket {
     user: UserId,
@@ -22,7 +21,7 @@ struct Ticket {
     expires: i64,
 }
 
-/// Why a ticket cannot be used.
+/// Reason why a ticket cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TicketRefusal {
     /// It is for another user.
@@ -41,7 +40,7 @@ pub(super) fn address(context: &UpstreamContext, user: &UserId, backend: &Backen
     format!("{page}?t={}", sealed.expect("far below the 256 GiB of the cipher"))
 }
 
-/// The scopes of a ticket for this user and server. A ticket for an earlier user of this name has expired.
+/// The scopes of a ticket for this user and server. A ticket for an earlier user with this name counts as expired.
 pub(super) async fn read(
     context: &UpstreamContext,
     user: &UserId,

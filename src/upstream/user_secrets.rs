@@ -1,4 +1,4 @@
-//! The secrets that users enter for servers: which servers need which, and the values, sealed in the vault.
+//! The secrets that users enter for servers: the names that each server needs, and the values, sealed in the vault.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,6 @@ use crate::{
     vault::{VaultError, VaultOwner, VaultPlace},
 };
 
-/// The secrets of users.
 #[derive(Clone)]
 pub struct UserSecrets {
     context: UpstreamContext,
@@ -67,8 +66,8 @@ impl UserSecrets {
         Ok(servers.into_iter().map(view).collect())
     }
 
-    /// The first secret that a server needs and the user has not entered; `None` if the user has entered all. Checks that
-    /// the address of the page is for this user.
+    /// The first secret that a server needs and the user has not entered; `None` if the user has entered all. Checks
+    /// that the page's ticket, if any, is for this user.
     ///
     /// # Errors
     ///
@@ -89,8 +88,8 @@ impl UserSecrets {
         self.needed.read().contains_key(backend)
     }
 
-    /// Stores a secret of the user in place of an earlier one, and restarts connections that use it. The same value
-    /// again changes nothing, even if both come at once, as when a button is pressed twice.
+    /// Stores a secret of the user in place of an earlier one, and restarts connections that use it. Sending the same
+    /// value again changes nothing, even if both arrive at once, as when a button is pressed twice.
     ///
     /// # Errors
     ///

@@ -1,5 +1,6 @@
 //! The end of tokens (`UP-10`): tokens of removed servers and users are deleted, and deleted tokens are revoked at
-//! their authorization server, best effort. Secrets of removed users end too. Deletions by other processes are noticed.
+//! their authorization server, best effort. Secrets of removed users end too. This includes deletions by other
+//! processes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,14 +20,13 @@ const POLL: Duration = Duration::from_millis(500);
 const RARELY: u64 = 20;
 /// Number of checks between two complete searches for users without keys: an hour.
 const FULLY: u64 = RARELY * 360;
-/// A search looks this much further back than the one before it: clocks differ, a login may still be in progress, and a
-/// failed revocation of tokens is tried again several times.
+/// Overlap of a search with the one before it: clocks differ, a login may still be in progress, and a failed revocation
+/// of tokens is tried again several times.
 const OVERLAP: Duration = Duration::from_mins(10);
 
-/// Before anything that is stored.
+/// A time before anything that is stored.
 const EVER: Timestamp = Timestamp::from_millis(i64::MIN);
 
-/// Handles the end of tokens.
 pub(super) struct Withdrawal {
     context: UpstreamContext,
     servers: Arc<ProtectedServers>,
@@ -51,7 +51,7 @@ impl Withdrawal {
             let (since, now) = (round.is_multiple_of(RARELY).then_some(since), self.context.now());
             let are_replaced = servers.has_changed().unwrap_or(false);
             servers.mark_unchanged();
-            // many ends at once take a while
+            // a round takes a while if many tokens end at once, so it can be cancelled
             match cancel.run_until_cancelled(self.round(are_replaced, since)).await {
                 None => return,
                 Some(Ok(())) => searched = since.map_or(searched, |_| Some(now)),
@@ -75,7 +75,7 @@ impl Withdrawal {
         Ok(self.context.storage.upstream_tokens().retain(&self.servers.all()).await?)
     }
 
-    /// Handles everything that has ended; if given a time, also users whose last key has ended since then.
+    /// Handles everything that has ended. With a time, also users whose last key has ended since then.
     async fn look(&self, since: Option<Timestamp>) -> Result<(), UpstreamError> {
         let storage = self.context.storage.for_rounds();
         let is_rare = since.is_some();
@@ -114,7 +114,7 @@ impl Withdrawal {
                 tracing::info!(%error, server = %row.backend, "tokens of a user were not revoked; tried again");
                 Ok(table.count_attempt(row.id).await?)
             }
-            // unreadable, and will always be
+            // unreadable now means unreadable forever
             Err(UpstreamError::Vault(error)) => {
                 tracing::warn!(%error, server = %row.backend, "tokens of a user cannot be revoked");
                 Ok(table.delete_withdrawn(row.id).await?)

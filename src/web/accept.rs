@@ -1,8 +1,7 @@
-//! Content negotiation of errors: HTML for people, JSON for programs (RFC 9110 12.5.1). Knows only these two.
+//! Content negotiation of errors: HTML for people, JSON for programs (RFC 9110 12.5.1).
 
 use http::{HeaderMap, header};
 
-/// Format of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ErrorFormat {
     Page,
@@ -15,14 +14,14 @@ pub(super) fn preferred(headers: &HeaderMap) -> ErrorFormat {
     let weight = |kinds: &[&str]| {
         lines.iter().flat_map(|line| line.split(',')).map(|range| weight_of(range, kinds)).max().unwrap_or(0)
     };
-    // a wildcard prefers neither; on equal weights the first counts, since browsers name HTML first
+    // wildcards count for neither; on equal weights JSON wins only if it comes first, since browsers name HTML first
     let (json, html) = (weight(&["application/json"]), weight(&["text/html", "text/*"]));
     let first = lines.first().and_then(|line| line.split([',', ';']).next()).unwrap_or_default();
     let names_json_first = json > 0 && first.trim().eq_ignore_ascii_case("application/json");
     if json > html || (json == html && names_json_first) { ErrorFormat::Json } else { ErrorFormat::Page }
 }
 
-/// Weight of one range in thousandths; zero if it matches none of these types.
+/// Weight of one media range in thousandths; zero if it names none of these types.
 fn weight_of(range: &str, kinds: &[&str]) -> u16 {
     let mut parts = range.split(';').map(str::trim);
     let kind = parts.next().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The account page: apps, backends, and revocation (`OA-132`). Keys may share a user: each key sees and
-//! ends only grants that allow no more than the key.
+//! The account page: apps, backends, and revocation (`OA-132`). A user may have several keys: each key shows and ends
+//! only grants that allow no more than the key.
 
 use std::{cmp::Reverse, collections::HashSet, sync::Arc, time::Duration};
 
@@ -34,10 +34,10 @@ use crate::{
     support::{Timestamp, first_names},
 };
 
-/// Number of an app's servers in its row.
+/// Maximum number of servers named in the row of an app.
 const SHOWN_SERVERS: usize = 3;
 
-/// Result of an action, shown once on the next page.
+/// Result of an action, shown on the next page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum AccountNotice {
@@ -48,13 +48,12 @@ enum AccountNotice {
     SecretDeleted,
 }
 
-/// The query of the account page.
 #[derive(Debug, Deserialize)]
 pub(super) struct AccountQuery {
     done: Option<AccountNotice>,
 }
 
-/// Form of the revoke button of a grant.
+/// Form of the *Disconnect* button of a grant.
 #[derive(Deserialize)]
 pub(super) struct RevokeForm {
     #[serde(default)]
@@ -96,7 +95,7 @@ pub(super) async fn show(
     Ok(PageResponse(StatusCode::OK, page).into_response())
 }
 
-/// The rights of the key, since when it has them, and their source.
+/// The key's rights, their age, and who gave or changed them.
 fn rights(key: &ApiKey, groups: &Groups, now: Timestamp) -> account_page::RightsItem {
     let KeyHistory { given_by, changed, changed_by } = &key.history;
     let changed = changed.map(|changed| {
@@ -113,7 +112,7 @@ fn rights(key: &ApiKey, groups: &Groups, now: Timestamp) -> account_page::Rights
     }
 }
 
-/// The name of the provider where the holder logs in.
+/// Label of the provider where the holder logs in; its issuer if it is no longer configured.
 fn provider<'a>(state: &'a WebState, holder: &'a KeyHolder) -> Option<&'a str> {
     let KeyKind::Account(KeyAccount::Provider { issuer, .. }) = &holder.kind else { return None };
     Some(state.providers.of_issuer(issuer).map_or(issuer, |spec| &spec.label))
@@ -144,7 +143,7 @@ pub(super) async fn revoke_all(
 ) -> Result<Response, Problem> {
     let shown = visitor.shown(Purpose::Account, &form.token)?;
     let Some(holder) = visitor.holder().await? else {
-        // pressed twice: the first has logged out
+        // pressed twice: the first press has logged out
         return Ok(login::to_start(&state));
     };
     if !shown.is_current {
@@ -155,15 +154,15 @@ pub(super) async fn revoke_all(
     Ok(login::to_start(&state))
 }
 
-/// The holder of the login, for a form of the account page. `None` if the form is older than the login, or the visitor
-/// has logged out: it leads to the page again.
+/// The logged-in holder, for a form of the account page. `None` if the form was shown before the login, or the visitor
+/// has logged out since; the caller then leads back to the page.
 pub(super) async fn holder_of(visitor: &Visitor, token: &str) -> Result<Option<KeyHolder>, Problem> {
     let shown = visitor.shown(Purpose::Account, token)?;
     let holder = visitor.holder().await?;
     Ok(holder.filter(|_| shown.is_current))
 }
 
-/// Backends and groups that this key opens, with the states of the backends, and the number in each state.
+/// The backends and groups that this key opens, the state of each backend, and a summary of the states.
 pub(super) fn backends(
     state: &WebState,
     status: &Status,
@@ -193,7 +192,7 @@ pub(super) fn backends(
     }
 }
 
-/// The first group that the key opens, if the key does not open the merged endpoint.
+/// The first group that the key opens, unless it opens the merged endpoint.
 pub(super) fn only_group<'a>(state: &WebState, status: &'a Status, holder: &KeyHolder) -> Option<&'a GroupStatus> {
     let opens = |target: &Target| state.oauth.settings().backends.verdict(holder.subject(), target, None).is_open();
     let is_open = |group: &&GroupStatus| BackendId::parse(&group.id).is_ok_and(|id| opens(&Target::Backend(id)));
@@ -204,7 +203,7 @@ fn verdict(subject: AccessSubject<'_>, place: AccessPlace<'_>, server: &str) -> 
     BackendId::parse(server).map_or(StateVerdict::Hidden, |server| subject.state(place, &server))
 }
 
-/// A group with the servers of it that this subject sees there; `None` if there are none.
+/// A group, with its servers that this subject sees there; `None` if there are none.
 fn group_item(group: &GroupStatus, subject: AccessSubject<'_>) -> Option<pages::GroupItem> {
     let id = BackendId::parse(&group.id).ok()?;
     let is_seen = |server: &&String| verdict(subject, AccessPlace::Group(&id), server) != StateVerdict::Hidden;

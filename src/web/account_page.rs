@@ -1,4 +1,4 @@
-//! The account page.
+//! Data of the account page's template.
 
 use askama::Template;
 
@@ -14,9 +14,9 @@ pub(super) struct AccountPage<'a> {
     pub(super) layout: Layout,
     pub(super) token: String,
     pub(super) user: &'a str,
-    /// Name of the key of the login, if other keys may share its user.
+    /// Name of the login's key, if its user may have several.
     pub(super) key: Option<&'a str>,
-    /// Name of the provider of the login.
+    /// Label of the provider of the login.
     pub(super) provider: Option<&'a str>,
     /// Result of the last action.
     pub(super) notice: Option<&'static str>,
@@ -26,7 +26,7 @@ pub(super) struct AccountPage<'a> {
     pub(super) apps: Vec<AppItem>,
     /// Servers where users log in.
     pub(super) accounts: Vec<AccountItem>,
-    /// Secrets that servers need of this user.
+    /// Secrets that servers need from this user.
     pub(super) secrets: Vec<SecretItem>,
     pub(super) backends: BackendList,
 }
@@ -34,12 +34,12 @@ pub(super) struct AccountPage<'a> {
 /// Rights of the logged-in person, and their source.
 pub(super) struct RightsItem {
     pub(super) permissions: Vec<Permission>,
-    /// Time since the key was made.
+    /// Age of the key.
     pub(super) since: String,
     pub(super) given_by: Option<String>,
     /// Time since the last change, and who made it.
     pub(super) changed: Option<String>,
-    /// End of the key.
+    /// Time until the key expires, if it does.
     pub(super) ends: Option<String>,
     /// Networks where the key may be used, if limited.
     pub(super) networks: Option<String>,
@@ -60,13 +60,13 @@ pub(super) struct GrantItem {
     pub(super) id: String,
     pub(super) client: String,
     pub(super) destination: Destination,
-    /// What it may do beside using servers.
+    /// Permissions beyond the use of servers.
     pub(super) permissions: Vec<Permission>,
     pub(super) servers: Vec<AppServer>,
-    /// The other servers in brief.
+    /// Names of the first servers, without the ones where a login is missing.
     pub(super) summary: String,
     pub(super) ends: String,
-    /// Its programs that were active lately.
+    /// Its recently active programs.
     pub(super) clients: Vec<ClientItem>,
     pub(super) endpoint: String,
     /// Name of the key behind the grant, if its user may have several.
@@ -75,16 +75,15 @@ pub(super) struct GrantItem {
     pub(super) used: String,
 }
 
-/// A server of an app.
 #[derive(Debug)]
 pub(super) struct AppServer {
     pub(super) name: String,
     pub(super) access: Access,
-    /// True if the user has to log in there, or owes it a secret.
+    /// True if the user still has to log in there, or to enter a secret for it.
     pub(super) lacks_login: bool,
 }
 
-/// One client on the account page, with a session or without.
+/// One client on the account page, with or without a session.
 #[derive(Debug)]
 pub(super) struct ClientItem {
     pub(super) name: String,
@@ -105,7 +104,7 @@ impl AccountPage<'_> {
 // === impl GrantItem ===
 
 impl GrantItem {
-    /// The servers that lack a login of the user.
+    /// The servers where a login or a secret of the user is missing.
     pub(super) fn lacking(&self) -> impl Iterator<Item = &AppServer> {
         self.servers.iter().filter(|server| server.lacks_login)
     }

@@ -1,4 +1,4 @@
-//! What servers need from each user, as pages show it: accounts there, and secrets.
+//! The accounts and secrets that servers need from each user, as pages show them.
 
 use std::collections::HashSet;
 
@@ -9,8 +9,8 @@ use crate::{
     upstream::{ConnectionView, SecretView, UpstreamError},
 };
 
-/// True if the holder sees the server, at its own endpoint or at a group's. For others it looks the same as a server
-/// that does not exist.
+/// True if the holder sees the server, at its own endpoint or at a group's. To others it looks like a server that does
+/// not exist.
 pub(super) fn sees(state: &WebState, holder: &KeyHolder, server: &BackendId) -> bool {
     sees_among(&state.oauth.settings().backends.groups(), holder, server)
 }
@@ -19,7 +19,7 @@ fn sees_among(groups: &Groups, holder: &KeyHolder, server: &BackendId) -> bool {
     holder.subject().server(AccessPlace::Anywhere(groups), server).is_visible()
 }
 
-/// The servers where the user logs in, among the ones the holder sees.
+/// The servers visible to the holder where each user logs in.
 pub(super) async fn of_holder(state: &WebState, holder: &KeyHolder) -> Result<Vec<pages::AccountItem>, Problem> {
     let (now, groups) = (state.clock.now(), state.oauth.settings().backends.groups());
     let all = state.upstream.connections().of(&holder.user).await?;
@@ -33,7 +33,7 @@ pub(super) async fn of_holder(state: &WebState, holder: &KeyHolder) -> Result<Ve
     Ok(own.map(item).collect())
 }
 
-/// The servers that lack a login or a secret of the user, among the ones the holder sees.
+/// The servers visible to the holder where a login or a secret of the user is missing.
 pub(super) async fn missing(state: &WebState, holder: &KeyHolder) -> Result<HashSet<String>, Problem> {
     let accounts = of_holder(state, holder).await?;
     let accounts = accounts.into_iter().filter(|item| item.connected.is_none()).map(|item| item.backend);

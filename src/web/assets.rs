@@ -1,5 +1,5 @@
-//! The style sheet, the script and the logo, embedded in the binary. Their URLs carry a digest of the content, so that browsers may
-//! cache them forever.
+//! The style sheet, the script and the logo, embedded in the binary. Their URLs contain a digest of the content, so
+//! that browsers may cache them forever.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! The authorization endpoint for people: login, decision, and redirect to the app. `oauth` checks the request; this
+//! The pages of the authorization endpoint: login, decision, and redirect to the app. `oauth` checks the request; this
 //! file handles HTML and redirects.
 
 use std::{sync::Arc, time::Duration};
@@ -32,7 +32,7 @@ use crate::{
     support::Secret,
 };
 
-/// A person can read the denial for this long before the browser goes on to the app.
+/// Time to read the denial before the browser goes on to the app.
 const TOLD_AFTER: Duration = Duration::from_secs(3);
 
 /// Form of the login and consent pages. A missing field counts as empty.
@@ -72,7 +72,8 @@ pub(super) async fn begin(
     }
 }
 
-/// `GET /oauth/consent/{transaction}`: the page after a login, so that a reload does not send the key again.
+/// `GET /oauth/consent/{transaction}`: the page after a login. It has its own address, so that a reload does not send
+/// the key again.
 pub(super) async fn show(
     extract::State(state): extract::State<Arc<WebState>>,
     mut visitor: Visitor,
@@ -82,7 +83,7 @@ pub(super) async fn show(
     ask(&state, &mut visitor, &id, None).await
 }
 
-/// `POST /oauth/authorize`: form of both pages.
+/// `POST /oauth/authorize`: the forms of the login and consent pages.
 pub(super) async fn decide(
     extract::State(state): extract::State<Arc<WebState>>,
     mut visitor: Visitor,
@@ -98,8 +99,8 @@ pub(super) async fn decide(
     }
 }
 
-/// Handles the consent form. Every approval is a click of a logged-in person, regardless of earlier approvals, unless the
-/// operator vouches for the app (`OA-71`).
+/// Handles the consent form. Every approval takes a click by a logged-in person, even if the person approved the app
+/// before, unless the operator vouches for the app (`OA-71`).
 async fn decide_waiting(
     state: &WebState,
     visitor: &mut Visitor,
@@ -114,7 +115,7 @@ async fn decide_waiting(
     let token = Secret::new(&*form.token);
     let sent = SentDecision { id, browser: &browser, form: &token };
     let outcome = match form.decision {
-        // a form from before a login never approves
+        // a form shown before a login never approves
         Some(Decision::Approve) if shown.is_current => {
             let holder = holder.ok_or_else(Problem::logged_out)?;
             state.oauth.authorization().approve(sent, &holder, ServerChoice::Of(&form.servers)).await?
@@ -176,20 +177,20 @@ async fn log_in(
     }
 }
 
-/// Leads a visitor who has just logged in to the decision about a request.
+/// Leads a visitor who has just logged in to the consent page of a request.
 pub(super) async fn logged_in(
     state: &WebState,
     visitor: &mut Visitor,
     (transaction, holder): (&Transaction, &KeyHolder),
 ) -> Result<Response, Problem> {
     match state.oauth.authorization().keep(transaction, &visitor.browser().await?, holder).await? {
-        // a spent request was decided, or is another person's: that page explains it
+        // a spent request was decided, or belongs to someone else: the page says so
         StoreOutcome::Waiting | StoreOutcome::Spent => Ok(to_consent(state, &transaction.id)),
         StoreOutcome::Refused(redirect) => redirect_to_app(state, &redirect),
     }
 }
 
-/// The redirect to the page of a request, so that a reload does not send a form again.
+/// Redirects to the page of a request, so that a reload does not send a form again.
 fn to_consent(state: &WebState, id: &TransactionId) -> Response {
     axum::response::Redirect::to(&format!("{}/oauth/consent/{id}", state.settings.base())).into_response()
 }
@@ -210,9 +211,9 @@ async fn proceed(state: &WebState, visitor: &mut Visitor, transaction: &Transact
     }
 }
 
-/// The consent page of a pending request; or a redirect back to an app that the operator vouches for (`OA-71`). A
-/// pending request implies that the person logged in for it (`OA-77`). After a choice that grants nothing, `refused` has
-/// it, and the page says why.
+/// The consent page of a pending request; or a redirect back to an app that the operator vouches for (`OA-71`). The
+/// person has logged in for a pending request (`OA-77`). After a choice that grants nothing, `refused` contains the
+/// choice, and the page says why.
 async fn ask(
     state: &WebState,
     visitor: &mut Visitor,
@@ -229,13 +230,13 @@ async fn ask(
     };
     let holder = visitor.holder().await?.ok_or_else(Problem::logged_out)?;
     if !pending.needs_consent(&holder) {
-        // no form: only this browser knows the id
+        // there is no form, so the id stands in for its token: only this browser knows it
         let token = Secret::new(id.as_str());
         let sent = SentDecision { id, browser: &browser, form: &token };
         return match state.oauth.authorization().approve(sent, &holder, ServerChoice::AsAsked).await? {
             DecisionOutcome::Answer { redirect, .. } => redirect_to_app(state, &redirect),
             DecisionOutcome::Before(request) => Ok(decided::page(state, &request)),
-            // nothing was to be chosen
+            // there was nothing to choose
             DecisionOutcome::Unchosen(_) => Err(Problem::internal()),
         };
     }
@@ -271,7 +272,7 @@ async fn login_page<'a>(
     Ok(pages::LoginPage { layout, token, alert: None, request, connect: None, device: None, providers })
 }
 
-/// Tells the person that access was denied, and redirects to the app after a moment (`OA-75`).
+/// Shows that access was denied, and redirects to the app after a moment (`OA-75`).
 fn tell_denial(state: &WebState, client: &str, redirect: &oauth::Redirect) -> Result<Response, Problem> {
     let layout = pages::Layout::new(&state.settings);
     let host = match &redirect.trust {
@@ -309,8 +310,8 @@ fn redirect_to_app(state: &WebState, redirect: &oauth::Redirect) -> Result<Respo
     }
 }
 
-/// A page that opens an app by its own scheme: after a redirect to an app, browsers would show nothing and keep the
-/// previous page.
+/// A page that opens an app by its own URL scheme. After a redirect to it, browsers would keep showing the previous
+/// page.
 fn open_app(state: &WebState, location: &str) -> Result<Response, Problem> {
     let scheme = location.split_inclusive(':').next().unwrap_or_default();
     let page = pages::OpenedPage { layout: pages::Layout::new(&state.settings), scheme, location };

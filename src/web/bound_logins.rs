@@ -1,5 +1,5 @@
-//! Accounts of login providers between two logins (`UP-14`, `UP-31`): the gateway asks a provider that gave a refresh
-//! token whether it still vouches for the person, and ends accounts unconfirmed for too long.
+//! Accounts of login providers between logins (`UP-14`, `UP-31`): the gateway asks every provider that issued a refresh
+//! token whether it still vouches for the person, and ends accounts that stay unconfirmed for too long.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,14 +14,15 @@ use crate::{
     storage::BoundLogin,
 };
 
-/// Delay before asking a silent provider again.
+/// Delay before a provider that did not answer is asked again.
 const AGAIN: Duration = Duration::from_mins(5);
 /// Interval between look-ups of due logins.
 const ROUND: Duration = Duration::from_secs(15);
-/// Maximum number of logins in a round, and of questions at once.
+/// Maximum number of logins in a round.
 const BATCH: u32 = 64;
+/// Maximum number of logins asked about at once.
 const AT_ONCE: usize = 8;
-/// Trust in an issuer that is no longer a provider.
+/// Period of trust in an issuer that is no longer configured as a provider.
 const FORMER_TRUST: Duration = Duration::from_hours(7 * 24);
 
 impl WebState {
@@ -45,8 +46,8 @@ impl WebState {
         }
     }
 
-    /// Ends the apps of accounts that were not confirmed for as long as their issuer is trusted: the providers, and
-    /// these further issuers. Returns the number of the accounts.
+    /// Logs out accounts that were not confirmed for as long as their issuer is trusted: the issuers of the providers,
+    /// and these others. Returns the number of accounts.
     pub async fn end_unconfirmed(&self, issuers: &[String]) -> Result<usize, OAuthError> {
         let mut trust: BTreeMap<&str, Duration> = issuers.iter().map(|issuer| (&**issuer, FORMER_TRUST)).collect();
         trust.extend(self.providers.specs().map(|spec| (&*spec.issuer, spec.trust)));
@@ -57,7 +58,7 @@ impl WebState {
         Ok(ended)
     }
 
-    /// One round of questions. Returns the number of logins that ended.
+    /// Asks the providers about the logins that are due, once. Returns the number of logins that ended.
     pub async fn renew_logins(&self) -> Result<usize, OAuthError> {
         let now = self.clock.now();
         let due = self.storage.provider_logins().take_due(now, now + AGAIN, BATCH).await?;
@@ -70,7 +71,7 @@ impl WebState {
         Ok(ended)
     }
 
-    /// Asks about one login. Returns true if it ended. If the provider cannot be asked, the login stays.
+    /// Asks the provider about one login. Returns true if the login ended. It stays if the provider cannot be asked.
     async fn renew(&self, login: &BoundLogin) -> Result<bool, OAuthError> {
         let (logins, keys) = (self.storage.provider_logins(), self.oauth.keys());
         let Some(KeyKind::Account(KeyAccount::Provider { issuer, subject })) =
@@ -97,9 +98,9 @@ impl WebState {
         }
     }
 
-    /// Notes that the provider vouches for a person, with the rights from its answer. An answer without a claim that
-    /// rights depend on confirms nothing, since the person may have lost them: `trust` decides. Returns true if nothing
-    /// lets the person in any more.
+    /// Records that the provider vouches for a person, with the rights from its answer. An answer without a claim that
+    /// rights depend on confirms nothing, since the person may have lost them: the account then lasts as long as
+    /// `trust` allows. Returns true if no rule lets the person in any more, which logs the account out.
     async fn confirm(
         &self,
         login: &BoundLogin,

@@ -1,6 +1,6 @@
-//! The connect page of a server: what the server needs of a user, one thing after the other, secrets first, then the
-//! user's consent to a login at its authorization server, and the end of that login (`UP-6`, `UP-7`). `upstream` makes
-//! the login; this file handles HTML and redirects.
+//! The connect page of a server asks for everything that the server needs from a user, one thing at a time: first
+//! secrets, then consent to a login at its authorization server (`UP-6`, `UP-7`). `upstream` does the login; this file
+//! handles HTML and redirects, and also the end of the login.
 
 use std::sync::Arc;
 
@@ -57,14 +57,14 @@ pub(super) struct DisconnectForm {
     backend: String,
 }
 
-/// A logged-in person at the page of a server.
+/// A logged-in person on the connect page of a server.
 struct Connecting {
     holder: KeyHolder,
     browser: Digest,
     address: ConnectAddress,
 }
 
-/// `GET /connect/{backend}`: explains the login before anything is stored or requested.
+/// `GET /connect/{backend}`: asks for a missing secret, or explains the login before it begins.
 pub(super) async fn show(
     extract::State(state): extract::State<Arc<WebState>>,
     mut visitor: Visitor,
@@ -102,7 +102,7 @@ pub(super) async fn show(
     Ok(PageResponse(StatusCode::OK, page).into_response())
 }
 
-/// `POST /connect/{backend}`: sends the browser to the authorization server.
+/// `POST /connect/{backend}`: with consent, sends the browser to the authorization server.
 pub(super) async fn decide(
     extract::State(state): extract::State<Arc<WebState>>,
     mut visitor: Visitor,
@@ -151,7 +151,7 @@ pub(super) async fn finish(
     Ok(PageResponse(StatusCode::OK, pages::ConnectDeniedPage { layout, backend }).into_response())
 }
 
-/// `GET /connect/{backend}/done`.
+/// `GET /connect/{backend}/done`: the page after a login or a secret; leads to the account page if anything is missing.
 pub(super) async fn done(
     extract::State(state): extract::State<Arc<WebState>>,
     mut visitor: Visitor,
@@ -188,12 +188,13 @@ pub(super) async fn disconnect(
     Ok(Redirect::to(&format!("{}/account?done=account-disconnected", state.settings.base())).into_response())
 }
 
-/// The page confirming that a server has everything it needs. It has its own address, so that a reload repeats nothing.
+/// Redirects to the page that confirms that a server has everything it needs. The page has its own address, so that a
+/// reload repeats nothing.
 fn to_done(state: &WebState, backend: &BackendId) -> Response {
     Redirect::to(&format!("{}/connect/{backend}/done", state.settings.base())).into_response()
 }
 
-/// The page that follows.
+/// Redirects to the consent page to continue with, or to the account page.
 fn go_on(state: &WebState, consent: Option<&TransactionId>) -> Redirect {
     let base = state.settings.base();
     match consent {
@@ -205,7 +206,7 @@ fn go_on(state: &WebState, consent: Option<&TransactionId>) -> Redirect {
 // === impl Connecting ===
 
 impl Connecting {
-    /// The logged-in person; `None` for other visitors.
+    /// The logged-in person; `None` if nobody is logged in.
     async fn of(state: &WebState, visitor: &mut Visitor, address: ConnectAddress) -> Result<Option<Self>, Problem> {
         let Some(holder) = visitor.holder().await? else { return Ok(None) };
         if !accounts::sees(state, &holder, &address.backend) {

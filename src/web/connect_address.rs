@@ -1,26 +1,25 @@
-//! The address of a connect page: the checked rest of its path, so that a login can lead back to it and nowhere else.
+//! The address of a connect page, without `/connect/`. It is checked, so that a login can lead back to such a page and
+//! nowhere else.
 
 use url::form_urlencoded;
 
 use crate::{model::BackendId, oauth::TransactionId};
 
-/// Maximum length of a ticket.
 const MAX_TICKET: usize = 2_048;
 
-/// The address of a connect page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ConnectAddress {
     pub(super) backend: BackendId,
-    /// The opaque part, `t`.
+    /// The opaque ticket, parameter `t`.
     pub(super) ticket: Option<String>,
-    /// The authorization request of an app to continue with, `consent`.
+    /// The app's authorization request to continue with, parameter `consent`.
     pub(super) consent: Option<TransactionId>,
 }
 
 // === impl ConnectAddress ===
 
 impl ConnectAddress {
-    /// Reads the name and the query of an address; `None` if the name is not a server's. Malformed parts are left out.
+    /// Reads the server's name and the query; `None` if the name is not valid. Malformed parameters are left out.
     pub(super) fn read(backend: &str, query: &str) -> Option<Self> {
         let backend = BackendId::parse(backend).ok()?;
         let mut address = Self { backend, ticket: None, consent: None };

@@ -1,4 +1,4 @@
-//! What consent pages of apps and devices have in common: the servers to choose from, with what each can do (`OA-158`).
+//! The choice of servers on the consent pages of apps and devices, with the tools of each (`OA-158`).
 
 use super::{accounts, consent_page, problem::Problem, state::WebState, texts};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     oauth::{ChoiceRefusal, ChosenServers, KeyHolder, OfferedServers},
 };
 
-/// An app's request, on the page of the person who decides.
+/// An app's request, as the person who decides sees it.
 #[derive(Clone, Copy)]
 pub(super) struct ConsentRequest<'a> {
     pub(super) holder: &'a KeyHolder,
@@ -14,11 +14,11 @@ pub(super) struct ConsentRequest<'a> {
     pub(super) target: &'a Target,
     /// Scopes that the person would grant.
     pub(super) scopes: &'a Scopes,
-    /// The choice that was sent and granted nothing.
+    /// A submitted choice that grants nothing, and why.
     pub(super) refused: Option<(&'a ChosenServers, ChoiceRefusal)>,
 }
 
-/// The part of the page about the servers.
+/// The part of the page where the person chooses servers.
 pub(super) async fn choice(
     state: &WebState,
     request: ConsentRequest<'_>,
@@ -45,7 +45,7 @@ pub(super) async fn choice(
     Ok(consent_page::ServerSelection {
         later: later(target, scopes, &groups).filter(|_| !items.is_empty()),
         alert: refused.map(|(_, refusal)| sentence(refusal)),
-        // each server tells for itself what it allows
+        // the list of servers already shows their permissions
         permissions: permissions
             .into_iter()
             .filter(|permission| items.is_empty() || permission.sensitivity == texts::Sensitivity::High)
@@ -54,7 +54,7 @@ pub(super) async fn choice(
     })
 }
 
-/// What the choice of everything reaches beyond the servers on the page.
+/// The sentence that an unchanged choice includes servers added later, if it does.
 fn later(target: &Target, scopes: &Scopes, groups: &Groups) -> Option<&'static str> {
     match target {
         Target::Merged if scopes.contains(&Scope::Use) => {
@@ -79,7 +79,7 @@ fn tools(most: Access, counts: Option<ToolCounts>) -> String {
     }
 }
 
-/// The label of the choice to read.
+/// Label of the read-only option.
 fn read_only(most: Access, counts: Option<ToolCounts>) -> String {
     match counts {
         Some(counts) if most != Access::ReadOnly && counts.tools > 0 => {

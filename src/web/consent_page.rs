@@ -1,4 +1,4 @@
-//! The consent page of apps and devices.
+//! Data of the consent page's template, for apps and devices.
 
 use askama::Template;
 
@@ -23,15 +23,15 @@ pub(super) struct ConsentPage<'a> {
     pub(super) user: &'a str,
 }
 
-/// The servers on a consent page.
+/// The choice of servers on a consent page.
 pub(super) struct ServerSelection {
     /// The servers that the app could use, by name.
     pub(super) items: Vec<OfferedServer>,
-    /// What the choice of all reaches beyond them.
+    /// The sentence that an unchanged choice includes servers added later.
     pub(super) later: Option<&'static str>,
-    /// What the app could do beside using them.
+    /// Permissions beyond the use of these servers.
     pub(super) permissions: Vec<Permission>,
-    /// Why the choice that was sent grants nothing.
+    /// The reason why the submitted choice grants nothing.
     pub(super) alert: Option<&'static str>,
 }
 
@@ -40,13 +40,13 @@ pub(super) struct OfferedServer {
     pub(super) name: String,
     /// The number of its tools, in words.
     pub(super) tools: String,
-    /// The label of the choice to read.
+    /// Label of the read-only option.
     pub(super) read_only: String,
-    /// The most that the person can give.
+    /// The widest access that the person can grant.
     pub(super) most: Access,
-    /// The choice at first; `None` if it is left out.
+    /// The preselected access; `None` if the server is left out.
     pub(super) chosen: Option<Access>,
-    /// True if the user has to log in there, or owes it a secret.
+    /// True if the user still has to log in there, or to enter a secret for it.
     pub(super) lacks_login: bool,
 }
 
@@ -59,11 +59,11 @@ pub(super) enum OriginText {
     Operator,
 }
 
-/// The party waiting for a consent.
+/// The app or device that asks for consent.
 pub(super) enum ConsentSubject<'a> {
     /// An app, at a redirect URI.
     App { transaction: &'a str, destination: Destination },
-    /// A device, which shows a code.
+    /// A device that shows this code.
     Device { code: String },
 }
 

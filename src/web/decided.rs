@@ -1,4 +1,4 @@
-//! The page for an authorization request that was already decided, or that is another person's.
+//! The page for an authorization request that was already decided, or that belongs to someone else.
 
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
@@ -24,7 +24,7 @@ pub(super) fn page(state: &WebState, request: &DecidedRequest) -> Response {
     PageResponse(StatusCode::OK, page).into_response()
 }
 
-/// The page for a logged-in person at another person's request; `None` if the request is theirs.
+/// The page for a request that belongs to someone else; `None` if it does not, or if nobody is logged in.
 pub(super) async fn of_another(
     state: &WebState,
     visitor: &Visitor,

@@ -1,5 +1,5 @@
-//! The pages of the device grant (RFC 8628 3.3; `OA-146`): entry of the code, decision. `oauth` keeps the devices; this
-//! file handles HTML and redirects.
+//! The pages of the device grant (RFC 8628 3.3; `OA-146`): entry of the code, decision. `oauth` stores the devices;
+//! this file handles HTML and redirects.
 
 use std::sync::Arc;
 
@@ -30,14 +30,12 @@ use crate::{
     support::Secret,
 };
 
-/// Query of the page.
 #[derive(Debug, Deserialize)]
 pub(super) struct CodeQuery {
     #[serde(default)]
     user_code: String,
 }
 
-/// Query of the decision page.
 #[derive(Deserialize)]
 pub(super) struct DecisionQuery {
     user_code: String,
@@ -70,8 +68,8 @@ enum DeviceDecision {
     Deny,
 }
 
-/// `GET /device`: after a login, the page for entering the code. A code in the URL fills the field and is not tried
-/// before the person sends it (RFC 8628 3.3.1).
+/// `GET /device`: after a login, the page for entering the code. A code in the URL only fills in the field: nothing
+/// looks it up before the person submits it (RFC 8628 3.3.1).
 pub(super) async fn show(
     extract::State(state): extract::State<Arc<WebState>>,
     mut visitor: Visitor,
@@ -86,8 +84,8 @@ pub(super) async fn show(
     Ok(PageResponse(StatusCode::OK, page).into_response())
 }
 
-/// `POST /device`: leads to the consent page of the device with this code. Each page except a refusal has an address of
-/// its own, so that *Back* and a reload show it again and send nothing.
+/// `POST /device`: leads to the consent page of the device with this code. Every page except a refusal has its own
+/// address, so that *Back* and a reload show it again and send nothing.
 pub(super) async fn enter(
     extract::State(state): extract::State<Arc<WebState>>,
     mut visitor: Visitor,
@@ -106,8 +104,8 @@ pub(super) async fn enter(
     Ok(to_decision(&state, &code, &token))
 }
 
-/// `GET /device/decision`: the consent page of a device, or its outcome. The token of the form is in the address, so
-/// that links of other sites cannot lead here.
+/// `GET /device/decision`: the consent page of a device, or its outcome. The form's token is in the address, so that no
+/// other site can link here.
 pub(super) async fn show_decision(
     extract::State(state): extract::State<Arc<WebState>>,
     mut visitor: Visitor,
@@ -156,7 +154,7 @@ async fn ask(
     Ok(PageResponse(status, page).into_response())
 }
 
-/// `POST /device/decision`: every approval is a click of a logged-in person.
+/// `POST /device/decision`: every approval takes a click by a logged-in person.
 pub(super) async fn decide(
     extract::State(state): extract::State<Arc<WebState>>,
     mut visitor: Visitor,
@@ -164,7 +162,7 @@ pub(super) async fn decide(
 ) -> Result<Response, Problem> {
     let shown = visitor.shown(Purpose::Device(&form.user_code), &form.token)?;
     if !shown.is_current {
-        // from before a login: approves nothing, and the code is entered again
+        // shown before a login: it approves nothing, and the person enters the code again
         return Ok(login::to_device(&state, &form.user_code));
     }
     let holder = visitor.holder().await?.ok_or_else(Problem::logged_out)?;
@@ -189,7 +187,7 @@ pub(super) async fn decide(
     }
 }
 
-/// The redirect to the page of a form: the question, or its outcome.
+/// Redirects to the consent page of a device, which shows the outcome once there is one.
 fn to_decision(state: &WebState, code: &str, token: &str) -> Response {
     let query = form_urlencoded::Serializer::new(String::new())
         .append_pair("user_code", code)
@@ -224,7 +222,7 @@ async fn entry_page(
     Ok(PageResponse(StatusCode::OK, page).into_response())
 }
 
-/// The page for entering a code again, with the reason.
+/// The page for entering the code again, with the reason.
 async fn refused(
     state: &WebState,
     visitor: &mut Visitor,
@@ -249,7 +247,7 @@ async fn refused(
             "Too many wrong codes came from your network or with your key. Wait some minutes before the next try.",
             Some(wait.as_secs() + 1),
         ),
-        // the page of the choice tells it
+        // only a decision ends like this, and `decide` shows the consent page again
         DeviceRefusal::Unchosen(_) => return Err(Problem::internal()),
         DeviceRefusal::Unavailable(error) => return Err(error.into()),
     };

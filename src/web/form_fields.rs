@@ -1,4 +1,4 @@
-//! The fields of a form in which a name may be repeated, once for each server.
+//! The fields of a form that repeats a name, once for each server.
 
 use serde::{
     Deserialize,
@@ -26,7 +26,7 @@ impl FormFields {
         if values.is_empty() { Ok(value) } else { Err(Error::duplicate_field(name)) }
     }
 
-    /// The same for a button.
+    /// Takes the value of the pressed button; `None` if the form lacks it.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! CSRF tokens (`OA-72`): bound to the visit of a browser and to a purpose.
+//! CSRF tokens (`OA-72`), each bound to a browser's visit and to a purpose.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use sha2::Sha256;
 
 use crate::support::Random;
 
-/// CSRF state of one visit: a secret.
+/// The secret of one visit, from which its CSRF tokens are derived.
 ///
-/// Tokens are derived and not stored, so that two tabs loading at once do not invalidate each other's. A form takes
-/// effect only once because the first decision about a request counts (`OA-150`), not because its token is used up.
+/// No token is stored, so two tabs that load at once do not invalidate each other's. A form takes effect only once
+/// because the first decision about a request counts (`OA-150`), not because its token is used up.
 pub(super) struct Forms {
     secret: String,
 }
@@ -39,7 +39,6 @@ pub(super) enum Purpose<'a> {
 // === impl Forms ===
 
 impl Forms {
-    /// State with this secret.
     pub(super) const fn with_secret(secret: String) -> Self {
         Self { secret }
     }
@@ -51,7 +50,7 @@ impl Forms {
         format!("{nonce}.{}", URL_SAFE_NO_PAD.encode(mark))
     }
 
-    /// True if this state issued the token for this purpose.
+    /// True if the token was issued in this visit for this purpose.
     pub(super) fn is_genuine(&self, purpose: Purpose<'_>, token: &str) -> bool {
         let read = || {
             let (nonce, mark) = token.split_once('.')?;

@@ -1,13 +1,14 @@
-//! A host as pages show it: the part that one owner has registered stands out, since that is what decides who is there.
+//! A host as pages show it. The registrable domain stands out, since only that part says who runs the site.
 
 use url::{Host, Url};
 
-/// The authority of a web site, in three parts: what the owner chose freely, the registrable domain, and the port.
+/// The authority of a web site, in three parts: the subdomains, which its owner chooses freely, the registrable domain,
+/// and the port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HostName {
     /// Subdomains, with the period at the end.
     pub(super) below: String,
-    /// The registrable domain; of an address or a name without one, all of it.
+    /// The registrable domain; the whole host if it is an IP address or a name without such a domain.
     pub(super) domain: String,
     /// The port with its colon, if it is not the default.
     pub(super) port: String,
@@ -37,7 +38,7 @@ impl HostName {
         Self { below: String::new(), domain: name.to_owned(), port: String::new() }
     }
 
-    /// True if a name has letters beyond a to z, which may look like others. It is shown in Punycode.
+    /// True if the name has letters beyond a to z, which may look like other letters. Pages show it in Punycode.
     pub(super) fn is_foreign(&self) -> bool {
         [&self.below, &self.domain].iter().any(|part| part.split('.').any(|label| label.starts_with("xn--")))
     }

@@ -1,8 +1,8 @@
-//! The page of an invitation (`OA-155`). `oauth` decides about links; this file handles HTML and a login that changes
-//! in between.
+//! The page of an invitation (`OA-155`). `oauth` decides about links; this file handles HTML, and logins that happen
+//! while the page is open.
 //!
 //! Chats load every link before anyone opens it, so reading the page changes nothing. The secret is in the query, which
-//! proxies do not log as shipped.
+//! the proxy configurations in `deploy/` do not log.
 
 use std::sync::Arc;
 
@@ -45,12 +45,12 @@ pub(super) struct InviteForm {
     /// The secret of the link.
     #[serde(default)]
     i: String,
-    /// Key of the person who saw the notice that the browser will be logged out.
+    /// Id of the key of the person who is logged in. Only a page that warned this person of being logged out sends it.
     #[serde(default)]
     leave: String,
 }
 
-/// Middleware: search engines do not list invitations.
+/// Middleware: keeps invitations out of search engines.
 pub(super) async fn unlisted(request: Request, next: Next) -> Response {
     let mut answer = next.run(request).await;
     let rule = (HeaderName::from_static("x-robots-tag"), HeaderValue::from_static("noindex, nofollow"));
@@ -58,7 +58,7 @@ pub(super) async fn unlisted(request: Request, next: Next) -> Response {
     answer
 }
 
-/// `GET /invite`: who invites whom to what.
+/// `GET /invite`: says who invites whom, and to what.
 pub(super) async fn show(
     extract::State(state): extract::State<Arc<WebState>>,
     mut visitor: Visitor,
@@ -86,12 +86,12 @@ pub(super) async fn accept(
     let (invitations, present) = (state.oauth.invitations(), visitor.holder().await?);
     if let Some(holder) = present {
         if invitations.made(&link, &holder.key).await? {
-            // pressed twice: this form sees its key again, a form in another tab does not
+            // pressed twice: this form shows its key again, a form in another tab does not
             let again = invitations.again(request).await?;
             return Ok(invited(&state, &holder, again.as_ref().map(|accepted| &accepted.key)));
         }
         if form.leave != holder.key.as_str() {
-            // there was a login since the page was shown
+            // somebody logged in after the page was shown
             return asked(&state, &mut visitor, (&link, Some(holder))).await;
         }
     }
@@ -102,7 +102,7 @@ pub(super) async fn accept(
     Ok(invited(&state, &accepted.holder, Some(&accepted.key)))
 }
 
-/// The page that asks, with the logged-in person, if any.
+/// The open invitation, with a warning to the person who is logged in, if any.
 async fn asked(
     state: &WebState,
     visitor: &mut Visitor,
@@ -129,7 +129,7 @@ async fn asked(
     Ok(PageResponse(StatusCode::OK, page).into_response())
 }
 
-/// The page after the acceptance, with the key if it is to be shown.
+/// The page after an invitation was accepted, with the key if it may be shown.
 fn invited(state: &WebState, holder: &KeyHolder, key: Option<&Secret>) -> Response {
     let page = pages::InvitedPage {
         layout: pages::Layout::new(&state.settings),

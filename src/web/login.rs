@@ -45,7 +45,7 @@ pub(super) struct ButtonForm {
     pub(super) token: String,
 }
 
-/// A failed login, and the time until a retry.
+/// A failed login; with a limit, also the time until a retry.
 #[derive(Debug)]
 pub(super) struct LoginFailure {
     status: StatusCode,
@@ -108,7 +108,7 @@ pub(super) async fn log_out(
     let shown = visitor.shown(Purpose::Account, &form.token)?;
     let holder = visitor.holder().await?;
     if holder.is_some() && !shown.is_current {
-        // there was a login in the meantime
+        // somebody logged in after the form was shown
         return Ok(to_account(&state));
     }
     if visitor.is_logged_in() {
@@ -159,7 +159,7 @@ pub(super) async fn ask_for(
     Ok(PageResponse(StatusCode::OK, page).into_response())
 }
 
-/// The connect page waiting for the login, or the account page.
+/// Redirects to the connect page that asked for the login, or to the account page.
 pub(super) fn go_on(state: &WebState, connect: Option<&ConnectAddress>) -> Response {
     match connect {
         Some(address) => Redirect::to(&format!("{}/connect/{}", state.settings.base(), address.text())).into_response(),
@@ -167,7 +167,7 @@ pub(super) fn go_on(state: &WebState, connect: Option<&ConnectAddress>) -> Respo
     }
 }
 
-/// The redirect to the page for entering a device's code, prefilled with this one.
+/// Redirects to the page for entering a device's code, with this code filled in.
 pub(super) fn to_device(state: &WebState, code: &str) -> Response {
     let base = state.settings.base();
     let path = match UserCode::parse(code) {
@@ -177,7 +177,7 @@ pub(super) fn to_device(state: &WebState, code: &str) -> Response {
     Redirect::to(&path).into_response()
 }
 
-/// The start page after a logout. The next login at a provider begins with a choice of accounts.
+/// Redirects to the start page after a logout. The next login at a provider begins with a choice of accounts.
 pub(super) fn to_start(state: &WebState) -> Response {
     let mut answer = Redirect::to(&format!("{}/", state.settings.base())).into_response();
     if state.providers.specs().next().is_some() {
@@ -214,7 +214,7 @@ impl LoginFailure {
     /// Shows the login page again, with the status of the failure.
     pub(super) fn answer(self, page: pages::LoginPage<'_>) -> Response {
         let mut answer = PageResponse(self.status, page).into_response();
-        // a random code does not tell wrong keys apart
+        // the code is random, so it does not reveal why the key is wrong
         let code = Some(self.alert.refusal);
         answer.extensions_mut().insert(RefusalReason { reason: "the API key was refused".into(), code });
         if let Some(seconds) = self.retry_after {

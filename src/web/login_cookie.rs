@@ -1,17 +1,20 @@
-//! Cookies of logins in progress at a provider: one login each, in pieces, since browsers drop long ones.
+//! Cookies of logins in progress at a provider. Each login has its own; a long one is split into pieces, since browsers
+//! drop long cookies.
 
 use http::{HeaderMap, HeaderValue, header};
 use tower_sessions::cookie::{Cookie, SameSite, time::Duration};
 
 use super::state::WebSettings;
 
-/// Length of a piece, in bytes: with its name and attributes below the 4,096 that browsers keep (RFC 6265 6.1).
+/// Maximum length of a piece, in bytes: with its name and attributes it stays below the 4,096 that browsers keep (RFC
+/// 6265 6.1).
 const PIECE: usize = 3600;
 /// Maximum number of pieces of a login.
 const MAX_PIECES: usize = 4;
-/// Maximum number of pieces in a browser; more are dropped, so that a request stays small.
+/// Maximum number of pieces in a browser, so that its requests stay small. A login that would exceed it drops all
+/// others.
 const MAX_PENDING: usize = 8;
-/// Life of a cookie: as long as the login's.
+/// Life of a cookie, the same as the login's.
 const LIFETIME: Duration = Duration::minutes(10);
 
 /// The cookies that came with a request.
@@ -30,7 +33,7 @@ impl<'a> LoginCookies<'a> {
         Self { found: own.map(|cookie| (cookie.name().to_owned(), cookie.value().to_owned())).collect(), settings }
     }
 
-    /// The content for this state, or an empty string.
+    /// The content for this state; empty if there is none.
     pub(crate) fn content(&self, state: &str) -> String {
         let pieces = (0..MAX_PIECES).map_while(|number| {
             let name = name(self.settings, state, number);
@@ -39,8 +42,8 @@ impl<'a> LoginCookies<'a> {
         pieces.collect()
     }
 
-    /// Headers that set the content for a state; `None` if it is too long. If the browser already has many, the others
-    /// go.
+    /// Headers that set the content for a state; `None` if it is too long. If the browser would have too many pieces,
+    /// they also remove the earlier ones.
     pub(crate) fn set(&self, state: &str, content: &str) -> Option<Vec<HeaderValue>> {
         let pieces: Vec<&str> =
             content.as_bytes().chunks(PIECE).filter_map(|piece| str::from_utf8(piece).ok()).collect();
@@ -79,12 +82,12 @@ fn name(settings: &WebSettings, state: &str, number: usize) -> String {
     format!("{}{}-{number}", prefix(settings), tag(state))
 }
 
-/// Prefix of the names.
+/// Prefix of the cookies' names.
 fn prefix(settings: &WebSettings) -> String {
     format!("{}-login-", settings.cookie_name())
 }
 
-/// The part of a state that names its cookies: each tab has a login of its own.
+/// The part of a state that is in the names of its cookies, so that each tab has a login of its own.
 fn tag(state: &str) -> String {
     state.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')).take(12).collect()
 }

@@ -1,4 +1,4 @@
-//! One type for each page: the data of its template.
+//! The data of each page's template, one type for each page. The account and consent pages have files of their own.
 
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
@@ -20,7 +20,6 @@ use crate::{
 pub(super) struct Layout {
     /// Base path of the pages; empty at the root.
     pub(super) base: String,
-    /// Name of the gateway.
     pub(super) name: String,
     pub(super) host: String,
     /// The path of the style sheet.
@@ -37,7 +36,7 @@ pub(super) struct StartPage<'a> {
     pub(super) layout: Layout,
     /// The public URL, without a slash at its end.
     pub(super) root: &'a str,
-    /// The rest of the shown endpoint's path: empty, or a group's.
+    /// The shown endpoint's path after `/mcp`: empty, or a group's.
     pub(super) path: String,
     /// The link that adds the endpoint to Cursor.
     pub(super) cursor: String,
@@ -55,9 +54,9 @@ pub(super) struct StartPage<'a> {
 pub(super) struct LoginPage<'a> {
     pub(super) layout: Layout,
     pub(super) token: String,
-    /// Reason why the last try failed.
+    /// Reason why the last attempt failed.
     pub(super) alert: Option<Alert>,
-    /// Authorization request of the login; without one, the login leads to the account page.
+    /// The authorization request waiting for the login.
     pub(super) request: Option<LoginRequest<'a>>,
     /// The address of the connect page that follows the login.
     pub(super) connect: Option<String>,
@@ -67,7 +66,7 @@ pub(super) struct LoginPage<'a> {
     pub(super) providers: Vec<ProviderButton>,
 }
 
-/// Reason why a try failed, on the page for the next one.
+/// Reason why an attempt failed, shown on the page for the next one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Alert {
     pub(super) text: &'static str,
@@ -75,14 +74,13 @@ pub(super) struct Alert {
     pub(super) refusal: RefusalCode,
 }
 
-/// The button of a provider.
 #[derive(Debug)]
 pub(super) struct ProviderButton {
     pub(super) name: String,
     pub(super) label: String,
 }
 
-/// Authorization request of a login.
+/// The authorization request that a login is for.
 #[derive(Debug)]
 pub(super) struct LoginRequest<'a> {
     pub(super) transaction: &'a str,
@@ -102,7 +100,7 @@ pub(super) struct ConnectPage<'a> {
     pub(super) server: &'a str,
     /// Host of the authorization server.
     pub(super) authorization_server: &'a str,
-    /// The resource of the access, unless it is the server.
+    /// The resource that the access is for, unless it is the server.
     pub(super) resource: Option<&'a str>,
     pub(super) scopes: &'a [String],
     pub(super) user: &'a str,
@@ -166,7 +164,7 @@ pub(super) struct DevicePage<'a> {
     pub(super) token: String,
     /// The prefilled code.
     pub(super) code: &'a str,
-    /// Reason why the last try failed.
+    /// Reason why the last attempt failed.
     pub(super) alert: Option<Alert>,
     pub(super) user: &'a str,
 }
@@ -201,7 +199,7 @@ pub(super) struct ReturnPage<'a> {
     pub(super) refusal: RefusalCode,
 }
 
-/// The page that opens an app by its own scheme. The browser may also do so by itself.
+/// The page that opens an app by its own URL scheme: browsers do it at once, and there is a link.
 #[derive(Template)]
 #[template(path = "opened.html")]
 pub(super) struct OpenedPage<'a> {
@@ -211,7 +209,7 @@ pub(super) struct OpenedPage<'a> {
     pub(super) location: &'a str,
 }
 
-/// The page after a denial. The browser goes on to the app by itself, unless the app's address is not trusted
+/// The page after a denial. The browser goes on to the app after a moment, unless the app's address is not trusted
 /// (`OA-75`).
 #[derive(Template)]
 #[template(path = "denied.html")]
@@ -233,7 +231,7 @@ pub(super) struct InvitePage<'a> {
     pub(super) link: &'a str,
     pub(super) inviter: &'a str,
     pub(super) user: &'a str,
-    /// True if the user exists, and gets a further key.
+    /// True if the user already exists and gets another key.
     pub(super) is_further: bool,
     pub(super) permissions: Vec<Permission>,
     /// Life of the key, if it expires.
@@ -257,7 +255,7 @@ pub(super) struct PresentPerson<'a> {
 pub(super) struct InvitedPage<'a> {
     pub(super) layout: Layout,
     pub(super) user: &'a str,
-    /// The new key, where it is shown.
+    /// The new key, if this page may show it.
     pub(super) key: Option<&'a str>,
 }
 
@@ -290,11 +288,11 @@ pub(super) struct ProblemPage<'a> {
 #[derive(Debug)]
 pub(super) struct BackendItem {
     pub(super) id: String,
-    /// Its state in a word, which is also a CSS class.
+    /// Its state as one word, which is also a CSS class.
     pub(super) state: &'static str,
-    /// True if the user has to log in there, or owes it a secret.
+    /// True if the user still has to log in there, or to enter a secret for it.
     pub(super) lacks_login: bool,
-    /// Offers, or the reason for its silence.
+    /// The number of tools and the like, or the reason why it is not ready.
     pub(super) detail: String,
     /// For administrators: the last lines of its output, next to its messages.
     pub(super) output: Vec<String>,
@@ -304,7 +302,7 @@ pub(super) struct BackendItem {
 pub(super) struct BackendList {
     /// Differences between the gateway and its configuration file; only for administrators.
     pub(super) configuration: Vec<String>,
-    /// All of them in brief.
+    /// The number of backends in each state.
     pub(super) summary: String,
     /// Backends that need attention come first.
     pub(super) items: Vec<BackendItem>,
@@ -313,7 +311,6 @@ pub(super) struct BackendList {
     pub(super) groups_note: &'static str,
 }
 
-/// A group of backends.
 pub(super) struct GroupItem {
     pub(super) id: String,
     pub(super) url: String,
@@ -332,7 +329,6 @@ pub(super) fn provider_buttons(providers: &Providers) -> Vec<ProviderButton> {
 // === impl Layout ===
 
 impl Layout {
-    /// Layout data of this gateway.
     pub(super) fn new(settings: &WebSettings) -> Self {
         Self {
             base: settings.base().to_owned(),

@@ -30,7 +30,7 @@ pub(super) struct Problem {
 // === impl Problem ===
 
 impl Problem {
-    /// Form that was not shown to this browser, was already used, or came from another site.
+    /// A form that was shown in another browser, or too long ago, or that another site sent.
     pub(super) fn foreign_form() -> Self {
         Self {
             status: StatusCode::FORBIDDEN,
@@ -49,13 +49,13 @@ impl Problem {
         }
     }
 
-    /// The same with a reason for the log.
+    /// Adds a reason for the log.
     #[must_use]
     pub(super) fn because(self, reason: &str) -> Self {
         Self { reason: Some(reason.to_owned()), ..self }
     }
 
-    /// A link of an invitation that is unknown, used, expired or revoked: the page is the same for all.
+    /// An invitation link that is unknown, used, expired or revoked. The page is the same for all of these.
     pub(super) fn unusable_link() -> Self {
         Self {
             status: StatusCode::FORBIDDEN,
@@ -74,7 +74,7 @@ impl Problem {
         }
     }
 
-    /// Request of someone other than `user`, who is logged in.
+    /// A request that belongs to someone other than the logged-in `user`.
     pub(super) fn of_another_person(user: &str) -> Self {
         Self {
             status: StatusCode::FORBIDDEN,
@@ -93,7 +93,7 @@ impl Problem {
         }
     }
 
-    /// Authorization request that no longer exists.
+    /// An authorization request that has expired, or was started in another browser.
     pub(super) fn lapsed() -> Self {
         Self {
             status: StatusCode::BAD_REQUEST,
@@ -109,7 +109,7 @@ impl Problem {
         }
     }
 
-    /// API key of the login that is revoked or expired (`OA-128`).
+    /// A login whose API key was revoked or has expired (`OA-128`), or no login.
     pub(super) fn logged_out() -> Self {
         let AuthorizationError { error, description, .. } = AuthorizationError::logged_out();
         Self {
@@ -123,12 +123,12 @@ impl Problem {
         }
     }
 
-    /// A database that is busy.
+    /// The database is busy.
     pub(super) fn busy() -> Self {
         Self::of_status(StatusCode::SERVICE_UNAVAILABLE)
     }
 
-    /// A login at a server, refused by its authorization server.
+    /// A login at a server that failed.
     pub(super) fn unconnectable(error: &LoginError) -> Self {
         let (status, advice) = match error {
             LoginError::Untrusted(_) => (StatusCode::BAD_REQUEST, "Tell the operator of this gateway."),
@@ -159,23 +159,23 @@ impl Problem {
         }
     }
 
-    /// No page at this address.
+    /// There is no page at this address.
     pub(super) fn not_found() -> Self {
         Self::of_status(StatusCode::NOT_FOUND)
     }
 
-    /// Internal error; only the log has the cause.
+    /// An internal error; only the log has the cause.
     pub(super) fn internal() -> Self {
         Self::of_status(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// Error of the store.
+    /// A database operation that failed during a login.
     pub(super) fn from_storage(error: &StorageError) -> Self {
         tracing::error!(%error, "a login could not be stored");
         if error.is_busy() { Self::of_status(StatusCode::SERVICE_UNAVAILABLE) } else { Self::internal() }
     }
 
-    /// Error for a status of the router.
+    /// The error for an HTTP status, such as one that the router or an extractor answered with.
     pub(super) fn of_status(status: StatusCode) -> Self {
         let (error, title, text, advice) = match status.as_u16() {
             404 => (
@@ -221,7 +221,7 @@ impl Problem {
 }
 
 impl IntoResponse for Problem {
-    /// An empty response; `rescue` renders it in the format that the browser accepts.
+    /// An empty response; `rescue` turns it into the format that the browser accepts.
     fn into_response(self) -> Response {
         let mut answer = self.status.into_response();
         if let Some(wait) = self.retry_after {

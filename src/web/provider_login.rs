@@ -1,8 +1,8 @@
-//! Login at an OpenID provider: the redirect there and the return (`UP-12`, `UP-13`). `openid` checks the provider's
-//! answer, `oauth` has the accounts; this file handles forms and redirects.
+//! Login at an OpenID provider: the redirect to it and the return (`UP-12`, `UP-13`). `openid` checks the provider's
+//! answer, `oauth` keeps the accounts; this file handles forms and redirects.
 //!
 //! Nothing is stored before the login (`OA-68`): a waiting authorization request travels sealed in the cookie of the
-//! login, and opens only with the secret sealed there too.
+//! login, and opens only with a secret that is sealed in the same cookie.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -45,7 +45,6 @@ pub(super) struct ProviderForm {
     provider: String,
 }
 
-/// Next step after a login.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum AfterLogin {
@@ -58,7 +57,7 @@ enum AfterLogin {
     Device {
         code: String,
     },
-    /// The consent page of the authorization request sent along, which is sealed for this secret.
+    /// The consent page of the authorization request in the cookie, which is sealed for this secret.
     Authorization {
         secret: String,
     },
@@ -152,7 +151,7 @@ pub(super) async fn finish(
 enum ProviderReturn {
     /// The person is logged in.
     In(Response),
-    /// The provider is asked once more: it cannot offer a choice of accounts, or the answer is a repeat.
+    /// The provider is asked again: it cannot offer a choice of accounts, or its answer came before.
     Back { prompt: ProviderPrompt, after: String },
 }
 
@@ -198,7 +197,8 @@ async fn log_in(
     }))
 }
 
-/// The account of a person admitted by the rules, with the present rights.
+/// The account of a person whom the rules let in, with the rights that they give now. A person without an account gets
+/// one.
 async fn admit(state: &WebState, spec: &LoginProvider, finished: &FinishedLogin) -> Result<KeyHolder, Problem> {
     let person = &finished.person;
     let address = person.email.as_deref().map_or(ClaimedAddress::None, ClaimedAddress::Verified);
@@ -231,12 +231,12 @@ async fn admit(state: &WebState, spec: &LoginProvider, finished: &FinishedLogin)
     Ok(holder)
 }
 
-/// A session at a provider, as stored.
+/// The digest under which a session at a provider is stored.
 pub(super) fn session_digest(issuer: &str, session: &str) -> Digest {
     Digest::sha256(format!("{issuer} {session}"))
 }
 
-/// Seals an authorization request while the person is at the provider.
+/// The identity that an authorization request is sealed for while the person is at the provider.
 fn keeper(secret: &str) -> Browser {
     Browser(Digest::sha256(format!("login {secret}")))
 }
@@ -255,7 +255,7 @@ fn refuse(state: &WebState, provider: &str, reason: &str) {
 const AGAIN: &str = "Go back to the app that you want to connect, or to the login page, and start again.";
 const OPERATOR: &str = "If it happens again, tell the operator: the log has the reason.";
 
-/// The page for a failed login. It never repeats the provider's words.
+/// The page for a failed login. It never repeats what the provider says.
 fn failed(state: &WebState, provider: &str, error: &OpenIdError) -> Problem {
     if !matches!(error, OpenIdError::Unknown | OpenIdError::Limited) {
         refuse(state, provider, &error.to_string());
@@ -317,7 +317,7 @@ fn failed(state: &WebState, provider: &str, error: &OpenIdError) -> Problem {
     Problem { status, error, title, text, advice, retry_after, reason: None }
 }
 
-/// The page for a late or repeated answer of a provider while its person is logged in here.
+/// The page for a late or repeated answer of a provider if somebody is logged in here.
 fn logged_in_already() -> Problem {
     Problem {
         status: StatusCode::BAD_REQUEST,
@@ -368,7 +368,7 @@ fn not_let_in(spec: &LoginProvider, person: &Person) -> Problem {
     }
 }
 
-/// A possible reason why no rule fits, for the log.
+/// A possible reason why no rule lets the person in, for the log.
 fn doubts(person: &Person) -> &'static str {
     match (person.doubts.unverified_email, person.doubts.groups_elsewhere) {
         (false, false) => "",

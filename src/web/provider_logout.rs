@@ -1,4 +1,4 @@
-//! Reports of logouts from OpenID providers (Back-Channel Logout 1.0; `UP-14`). `openid` verifies them.
+//! Logouts that OpenID providers report (Back-Channel Logout 1.0; `UP-14`). `openid` verifies the reports.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(super) struct LogoutForm {
 }
 
 /// `POST /oauth/login/backchannel/{provider}`: ends the browser sessions and the grants of the person who logged out
-/// there. An unknown person is already logged out.
+/// there. A report about an unknown person succeeds: nobody is logged in.
 pub(super) async fn receive(
     extract::State(state): extract::State<Arc<WebState>>,
     Path(provider): Path<String>,
@@ -51,7 +51,7 @@ pub(super) async fn receive(
     Ok((StatusCode::OK, [no_store()]).into_response())
 }
 
-/// The person who logged out: the subject, else the person who logged in with the ended session.
+/// The account that logged out: the subject's, else the one that logged in with the ended session.
 async fn account(state: &WebState, logout: &Logout) -> Result<Option<KeyId>, Problem> {
     match (&logout.subject, &logout.session) {
         (Some(subject), _) => Ok(state.oauth.keys().find_person(&logout.issuer, subject).await?),

@@ -1,11 +1,11 @@
-//! Same-origin check of requests that change something, from the browser's headers (`OA-72`). It complements the tokens
-//! in the forms.
+//! Same-origin check of requests that change something, by headers that browsers set (`OA-72`). It complements the
+//! tokens in the forms.
 
 use http::{HeaderMap, header};
 use url::Url;
 
-/// True if the request may change something. `Sec-Fetch-Site` decides if present, otherwise `Origin`; `null` passes
-/// there, because browsers send it from pages with `Referrer-Policy: no-referrer`, like these (`OA-27`).
+/// True if the request may change something. Both `Sec-Fetch-Site` and `Origin` must allow it, if present. An `Origin`
+/// of `null` passes, because browsers send it from pages with `Referrer-Policy: no-referrer`, like these (`OA-27`).
 pub(super) fn may_act(headers: &HeaderMap, public_url: &Url) -> bool {
     if let Some(site) = headers.get("sec-fetch-site") {
         return matches!(site.as_bytes(), b"same-origin" | b"none") && own_origin(headers, public_url);
@@ -19,7 +19,8 @@ fn own_origin(headers: &HeaderMap, public_url: &Url) -> bool {
     origin == "null" || Url::parse(origin).is_ok_and(|origin| same_site(&origin, public_url))
 }
 
-/// Same origin; for a loopback public URL, any other loopback name with the same port matches too.
+/// True for the same origin and, if the public URL is a loopback address, for other loopback names with the same scheme
+/// and port.
 fn same_site(origin: &Url, public_url: &Url) -> bool {
     let loopback = |url: &Url| matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
     let port = |url: &Url| (url.scheme().to_owned(), url.port_or_known_default());

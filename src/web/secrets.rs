@@ -1,5 +1,5 @@
-//! The secrets that a user enters for servers, on the page of a server that needs one and on the account page. No page
-//! shows a value.
+//! The secrets that users enter for servers, on the connect page of a server and on the account page. No page shows a
+//! value.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ use crate::{
 pub(super) struct SecretForm {
     #[serde(default)]
     token: String,
-    /// The address of the page of the server that needs it; none on the account page.
+    /// Address of the connect page that asks for it; `None` on the account page.
     address: Option<String>,
     #[serde(default)]
     name: String,
@@ -50,7 +50,7 @@ enum SecretDecision {
     Cancel,
 }
 
-/// The secrets that servers within the holder's rights need, and secrets that no server needs any more.
+/// The secrets that servers visible to the holder need, and entered secrets that no server needs any more.
 pub(super) async fn of(state: &WebState, holder: &KeyHolder) -> Result<Vec<pages::SecretItem>, Problem> {
     let now = state.clock.now();
     let item = |view: SecretView| pages::SecretItem {
@@ -95,7 +95,7 @@ pub(super) async fn decide(
     }
     let holder = visitor.holder().await?.ok_or_else(Problem::logged_out)?;
     let name = SecretName::parse(&form.name).map_err(|_| Problem::not_found())?;
-    // a secret that is not asked of this person looks the same as one that does not exist
+    // a secret that this person's account page does not list looks like one that does not exist
     if !accounts::secrets(&state, &holder).await?.iter().any(|view| view.name == name) {
         return Err(Problem::not_found());
     }
@@ -115,14 +115,14 @@ pub(super) async fn decide(
     };
     let base = state.settings.base();
     Ok(Redirect::to(&match address {
-        // the page continues with the server's next need
+        // the page asks for the next thing that the server needs
         Some(address) => format!("{base}/connect/{}", address.text()),
         None => format!("{base}/account?done={done}"),
     })
     .into_response())
 }
 
-/// The next page for a person who enters nothing.
+/// Redirects a person who cancels to the consent page to continue with, or to the account page.
 fn left(state: &WebState, address: Option<&ConnectAddress>) -> Response {
     let base = state.settings.base();
     let consent = address.and_then(|address| address.consent.as_ref());

@@ -1,6 +1,6 @@
-//! Browser sessions (`OA-69`): 128 random bits in a cookie. A login stores a row with their digest, for 30 minutes idle
-//! and 8 hours at most; before it nothing is stored, and any id is accepted. Of the session data, only the login's key
-//! is read here.
+//! Browser sessions (`OA-69`): 128 random bits in a cookie. A login stores a row with their digest, which is valid for
+//! 30 minutes idle and 8 hours at most. Before a login nothing is stored, and any id is accepted. Of the session data,
+//! this file reads only the key of the login.
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
@@ -30,13 +30,13 @@ const IDLE: Duration = Duration::from_mins(30);
 /// Maximum life of a session.
 const ABSOLUTE: Duration = Duration::from_hours(8);
 
-/// Precision of the last use, which saves a write per page.
+/// Precision of the time of last use: not every page writes it.
 const TOUCH: Duration = Duration::from_mins(1);
 
 /// Interval between deletions of expired sessions.
 const SWEEP: Duration = Duration::from_mins(10);
 
-/// Marks a busy database in an error of `tower_sessions`, which carries only text.
+/// Marks a busy database in errors of `tower_sessions`, which carry only text.
 const BUSY: &str = "the database is busy";
 
 /// Session store in the gateway's database.
@@ -103,7 +103,7 @@ impl SessionStore for BrowserSessionStore {
         }
     }
 
-    /// Writes changes. Skips the middleware's second save after a page has saved.
+    /// Writes changes. The middleware saves again after a page has saved; that second save writes nothing.
     async fn save(&self, record: &Record) -> session_store::Result<()> {
         let Some(row) = self.row(record)? else { return Ok(()) };
         let known = self.storage.browser_sessions().lookup(&row.id).await.map_err(backend)?;

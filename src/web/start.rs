@@ -48,14 +48,14 @@ pub(super) async fn show(
     Ok(PageResponse(StatusCode::OK, page).into_response())
 }
 
-/// The link with which Cursor adds a server (Cursor, MCP install links).
+/// The link that adds the server to Cursor (Cursor, MCP install links).
 fn cursor_link(endpoint: &str) -> String {
     let entry = BASE64_STANDARD.encode(json!({ "url": endpoint }).to_string());
     let entry = utf8_percent_encode(&entry, NON_ALPHANUMERIC);
     format!("cursor://anysphere.cursor-deeplink/mcp/install?name=lockkeeper&config={entry}")
 }
 
-/// The link with which VS Code adds a server (VS Code, MCP installation URL).
+/// The link that adds the server to VS Code (VS Code, MCP installation URL).
 fn vs_code_link(endpoint: &str) -> String {
     let entry = json!({ "name": "lockkeeper", "type": "http", "url": endpoint }).to_string();
     format!("vscode:mcp/install?{}", utf8_percent_encode(&entry, NON_ALPHANUMERIC))

@@ -20,8 +20,8 @@ use crate::{
 /// Returns the current status of the gateway, with the requested clients.
 pub type StatusSource = Arc<dyn Fn(ListedClients<'_>) -> Status + Send + Sync>;
 
-/// Returns the numbers of tools that an app of this user would be shown at an endpoint, from one server; `None` as long as
-/// they are not known.
+/// Counts the tools of one server that an app of this user would see at an endpoint; `None` as long as they are not
+/// known.
 pub type ToolCounter = Arc<dyn Fn(&Target, &BackendId, &UserId) -> Option<ToolCounts> + Send + Sync>;
 
 /// State of the pages.
@@ -38,11 +38,11 @@ pub struct WebState {
     /// Source of session ids and form tokens.
     pub random: Arc<dyn Random>,
     pub settings: WebSettings,
-    /// Tasks that handle submissions to their end, even if browsers do not wait.
+    /// Tracks the handling of submissions, which goes on if the browser disconnects.
     pub tasks: TaskTracker,
     /// Source of the status of backends and sessions.
     pub status: StatusSource,
-    /// Source of the numbers of tools.
+    /// Counts tools for the consent page.
     pub tools: ToolCounter,
 }
 
@@ -68,9 +68,9 @@ impl WebSettings {
         self.public_url.path().trim_end_matches('/')
     }
 
-    /// Name of the session cookie, and the prefix of other cookies' names. With https it has the prefix `__Host-`,
-    /// which binds a cookie to this host; a loopback gateway without TLS cannot use it. Browsers send a cookie to every
-    /// port of a host, hence the port, if it is not the default one.
+    /// Name of the session cookie, and prefix of the other cookies' names. With https it begins with `__Host-`, which
+    /// binds a cookie to this host; browsers refuse that from a loopback gateway without TLS. They send a cookie to
+    /// every port of a host, so a port other than the default one is in the name.
     pub(super) fn cookie_name(&self) -> String {
         let prefix = if self.is_https() { "__Host-" } else { "" };
         let port = self.public_url.port().map(|port| format!("-{port}")).unwrap_or_default();

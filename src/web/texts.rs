@@ -17,7 +17,6 @@ pub(super) struct Permission {
     pub(super) sensitivity: Sensitivity,
 }
 
-/// Sensitivity of a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sensitivity {
     /// Ordinary use of servers.
@@ -26,12 +25,11 @@ pub(super) enum Sensitivity {
     High,
 }
 
-/// Target of the response to an app.
+/// The receiver of a response or of tokens, as pages describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Destination {
     pub(super) host: HostName,
     pub(super) kind: &'static str,
-    /// Warning, if there is one.
     pub(super) caution: Option<&'static str>,
 }
 
@@ -88,7 +86,7 @@ pub(super) fn destination(target: &RedirectTarget) -> Destination {
     }
 }
 
-/// The destination of a grant's tokens.
+/// The receiver of a grant's tokens.
 pub(super) fn grant_destination(view: &GrantView) -> Destination {
     match (&view.redirect, &view.grant.delivery) {
         (Some(target), _) => destination(target),
@@ -108,7 +106,8 @@ pub(super) fn grant_destination(view: &GrantView) -> Destination {
     }
 }
 
-/// A text for a page, without the signs and numbers that only a terminal needs: backticks, and errors of the system.
+/// A text for a page. Backticks become quotation marks, and numbers of system errors are removed: only a terminal needs
+/// them.
 pub(super) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -166,7 +165,7 @@ pub(super) fn span(duration: Duration) -> String {
     format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Time until a moment, to the nearest unit: a link for three days still has three days left a minute later.
+/// Remaining time, rounded to the nearest unit: a link for three days still has three days left a minute later.
 pub(super) fn span_left(duration: Duration) -> String {
     span(match duration.as_secs() {
         0..60 => duration,

@@ -24,7 +24,6 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
-/// Login status of a browser.
 enum LoginStatus {
     /// Not logged in. It gets a cookie with its first form.
     Anonymous,
@@ -39,7 +38,7 @@ struct LoginState {
     /// Random value that authorization requests are bound to after the login. It survives another login with the same
     /// key, so that a pending request in another tab is not lost.
     seed: String,
-    /// Time of the login, if known: a provider may have had a session of the person, and not say since when.
+    /// Time of the login, if known: a provider may have reused a session of the person without saying when it began.
     #[serde(default)]
     at: Option<Timestamp>,
 }
@@ -48,8 +47,8 @@ struct LoginState {
 pub(super) struct ShownForm {
     /// The visit when it was shown.
     pub(super) visit: Visit,
-    /// True if that is the present one. A form of an earlier visit, from before a login in another tab, may log in,
-    /// cancel, or lead to the page that asks; it never approves (`OA-151`).
+    /// True if that is the present visit. A form of an earlier visit, such as one from before a login in another tab,
+    /// may log in, cancel, or lead back to the page that asks; it never approves (`OA-151`).
     pub(super) is_current: bool,
 }
 
@@ -66,8 +65,7 @@ pub(super) struct Visitor {
 // === impl Visitor ===
 
 impl Visitor {
-    /// Identity that authorization requests of this browser are bound to after the login. A browser without a cookie
-    /// gets one.
+    /// Identity that authorization requests of this browser are bound to. A browser without a cookie gets one.
     pub(super) async fn browser(&mut self) -> Result<Browser, Problem> {
         match &self.visit {
             LoginStatus::LoggedIn(login) => Ok(Browser(Digest::sha256(&login.seed))),
@@ -93,7 +91,7 @@ impl Visitor {
         Ok(holder.filter(|holder| holder.networks.allow(self.from)))
     }
 
-    /// The same, if the login is recent enough for a request.
+    /// The same as [`Self::holder`], if the login is recent enough for a request.
     pub(super) async fn holder_for(&self, prompt: LoginPrompt) -> Result<Option<KeyHolder>, Problem> {
         let LoginStatus::LoggedIn(login) = &self.visit else { return Ok(None) };
         if prompt.accepts(login.at, self.state.clock.now()) { self.holder().await } else { Ok(None) }
@@ -105,8 +103,8 @@ impl Visitor {
         Ok(visit.forms().token(purpose, &*self.state.random))
     }
 
-    /// Finds the form of a token: shown in the present visit, or in an earlier one of the last ten minutes. Other
-    /// tokens are refused.
+    /// Finds the form that a token belongs to: it was shown in the present visit, or in an earlier one of the last ten
+    /// minutes. Other tokens are refused.
     pub(super) fn shown(&self, purpose: Purpose<'_>, token: &str) -> Result<ShownForm, Problem> {
         let is_of = |visit: &Visit| visit.forms().is_genuine(purpose, token);
         if let Some(visit) = self.session.id().map(Visit::of).filter(is_of) {
@@ -133,7 +131,7 @@ impl Visitor {
         let login = LoginState { key: holder.key.clone(), seed, at };
         self.session.cycle_id().await?;
         self.session.insert(LOGIN, &login).await?;
-        // at once and not with the response, so that a busy database is reported as such
+        // now and not with the response, so that a busy database is reported as such
         self.session.save().await?;
         self.visit = LoginStatus::LoggedIn(login);
         self.remember(before);

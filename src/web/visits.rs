@@ -1,8 +1,8 @@
-//! The visits of a browser: every id of its session in the last ten minutes, so that a form shown before a login, in
-//! another tab, is still accepted (`OA-151`).
+//! The visits of a browser: every session id that it had in the last ten minutes, so that a form from before a login in
+//! another tab is still accepted (`OA-151`).
 //!
-//! Nothing is stored: each visit is a cookie of its own, which two concurrent answers cannot overwrite. The cookie
-//! holds a digest of the session's id, so it opens no session.
+//! Nothing is stored: each visit has its own cookie, so that two concurrent responses cannot overwrite each other's.
+//! The cookie contains a digest of the session id, so it opens no session.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,10 +19,10 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
-/// A visit is remembered for this long after its end.
+/// Time that a visit is remembered after its end.
 const LIFETIME: Duration = Duration::from_mins(10);
-/// Maximum number of visits of a browser, without the present one; the oldest go. Eight tabs that a browser opens at once
-/// bring one each, and the first seven logins in them one more.
+/// Maximum number of visits that a browser remembers, with the present one; the oldest go. Eight tabs that open at once
+/// bring one each, and so do the logins in them.
 const MAX_VISITS: usize = 16;
 /// Length of the digest in a cookie.
 const LENGTH: usize = 43;
@@ -31,7 +31,7 @@ const LENGTH: usize = 43;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Visit(String);
 
-/// Visits for the browser to remember, set in this answer.
+/// Visits that this response tells the browser to remember.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NewVisits(Arc<Mutex<Vec<Visit>>>);
 
@@ -74,7 +74,7 @@ impl NewVisits {
         self.0.lock().push(visit);
     }
 
-    /// The cookies to set, given the cookies that the browser sent.
+    /// The cookies to set, given those that the browser sent.
     pub(super) fn cookies(&self, earlier: &HeaderMap, settings: &WebSettings, now: Timestamp) -> Vec<HeaderValue> {
         let new = std::mem::take(&mut *self.0.lock());
         if new.is_empty() {
@@ -128,7 +128,7 @@ fn cookie(settings: &WebSettings, visit: &Visit, (value, life): (&str, time::Dur
     HeaderValue::try_from(cookie.build().to_string()).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-/// Prefix of the names.
+/// Prefix of the cookies' names.
 fn prefix(settings: &WebSettings) -> String {
     format!("{}-visit-", settings.cookie_name())
 }

@@ -1,5 +1,5 @@
-// Looks over a page from inside the browser and returns what is wrong with it, as sentences. Runs in the page: it must
-// not use anything from outside the function.
+// Checks how accessible a page is and returns its faults as sentences. The function runs inside the page, so it must
+// not use anything defined outside of it.
 export function accessible() {
   const faults = [];
   const root = document.documentElement;

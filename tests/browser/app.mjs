@@ -1,9 +1,9 @@
-// The part of an app in a login: it registers, sends the browser away, and redeems the code that comes back.
+// An app's part of a login: it registers, builds the address to send the browser to, and redeems the code.
 
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 
-// Apps of the gateway at `base`, for its endpoint /mcp.
+// The functions of an app that logs in at the gateway at `base`, for its endpoint /mcp.
 export async function appsOf(base) {
   const metadata = await (await fetch(`${base}/.well-known/oauth-authorization-server`)).json();
 

@@ -1,4 +1,4 @@
-// What the suites that start gateways of their own share: the gateways, a proxy in front of them, and servers of the suite itself.
+// Shared by the suites that start their own gateways: the gateways, a proxy in front of them, and small HTTP servers.
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
@@ -9,13 +9,13 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
-// Starts a gateway, or two on a PostgreSQL database, with this configuration. Their public address is that of the proxy `front`, which
-// asks them from then on. `run` gives what a subcommand prints, `kept` what is in their folders and logs.
+// Starts a gateway with this configuration, or two on a PostgreSQL database, behind the proxy `front`, whose address is
+// their public URL. `run` returns the output of a subcommand, `kept` the contents of the gateways' folders and logs.
 export async function gatewaysBehind(front, { program, database, configuration }) {
   const folder = mkdtempSync(path.join(tmpdir(), 'lockkeeper-browser-'));
   const file = (number) => path.join(folder, `${number}.toml`);
   const own = (number) => ['--config', file(number), '--data-dir', path.join(folder, `${number}`)];
-  // replicas have one master key
+  // replicas share a master key
   const masterKey = randomBytes(32).toString('base64url');
   const programs = [];
   for (const number of database ? [1, 2] : [1]) {
@@ -54,8 +54,8 @@ async function listens(port, started) {
   }
 }
 
-// A proxy that asks the gateways at its `ports`, in turn or the one that `x-replica` numbers, and drops its request when the browser goes
-// away. Its answer is as many milliseconds late as `late` says of a request.
+// A proxy that forwards requests to the gateways at its `ports`, in turn or to the one that `x-replica` numbers. It
+// drops its own request when the browser disconnects. `late` returns the delay of a request's response in milliseconds.
 export async function proxy(late = () => 0) {
   const ports = [];
   let turn = 0;

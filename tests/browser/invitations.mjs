@@ -1,11 +1,11 @@
-// Opens invitations in a real browser, with scripts in the pages and without: used, used again, pressed twice, expired, revoked, ended with
-// their user or inviter, previewed, guessed, and opened by somebody who is logged in:
+// Opens invitations in a real browser, with and without scripts in the pages: used, used again, pressed twice, expired,
+// revoked, ended with their user or inviter, previewed, guessed, and opened by somebody who is logged in:
 //
 //   node invitations.mjs --program target/release/lockkeeper --out screenshots [--replicas POSTGRES_URL] [--chromium /usr/bin/chromium]
 //
-// It starts the gateway; with `--replicas` two of them on that database, and then looks only at what takes two. Each browser has an
-// address of its own, unless it says otherwise: links that cannot be used count by network.
-// Every check prints a line; the first that fails ends it with exit code 1.
+// It starts a gateway; with `--replicas` two of them on that database, and then runs only the checks that need two.
+// Each browser has its own client address unless a check says otherwise, since unusable links are counted by network.
+// Every check prints a line; the first failure ends the run with exit code 1.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -29,12 +29,12 @@ const { values: options } = parseArgs({
 assert.ok(options.program, 'usage: node invitations.mjs --program PROGRAM [--out FOLDER] [--replicas URL]');
 mkdirSync(options.out, { recursive: true });
 
-// wrong keys, and links that cannot be used, of one network (OA-127)
+// number of wrong keys and unusable links that one network may try at once (OA-127)
 const WRONG_AT_ONCE = 10;
 const UNUSABLE = 'This link cannot be used';
 const ACCEPTED = 'You have accepted this invitation';
 const HEADERS = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer', 'x-robots-tag': 'noindex, nofollow' };
-// those that differ from answer to answer
+// headers that differ from response to response
 const OF_ONE_ANSWER = ['date', 'x-request-id', 'retry-after'];
 const BOT = 'Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)';
 const SCRIPTS = [false, true];
@@ -43,7 +43,7 @@ const front = await proxy();
 const base = front.origin;
 const heard = [];
 front.server.on('request', ({ method, url, headers }) => heard.push({ method, url, referer: headers.referer ?? '' }));
-// a chat that shows a link before anybody opens it
+// a chat that loads previews of links
 const chat = await listen((request, answer) => answer.setHeader('content-type', 'text/html').end(message(request)));
 const { run, kept, stop } = await gatewaysBehind(front, {
   program: options.program,
@@ -56,9 +56,9 @@ const browser = await chromium.launch({
 });
 let addresses = 0;
 const complaints = [];
-// the links and keys of the run
+// secrets of the links, and keys
 const secrets = new Set();
-// the pages of links that cannot be used, by the reason
+// pages of unusable links, by the reason
 const refusals = new Map();
 
 try {
@@ -98,7 +98,7 @@ async function everything(scripts) {
   await expired(expiring);
 }
 
-// Once, then again in the same browser and in another one.
+// A link that is used, then opened again in the same browser and in another one.
 async function used(scripts) {
   const { link, name } = invited(['--server', 'notes:read', '--key-expires', '90d']);
   const [ann, other] = [await person({ scripts }), await person({ scripts })];
@@ -142,7 +142,7 @@ async function pressedTwice(scripts) {
   await ann.page.getByRole('button', { name: `Accept as ${name}` }).dblclick();
   await isKeyOf(name, await keyOn(ann.page, name));
 
-  // in two tabs at once: one shows the key, the other one has it from then on
+  // in two tabs at once: one tab shows the key; after that both show that the invitation was accepted
   const second = invited();
   const tabs = [await ann.context.newPage(), await ann.context.newPage()];
   await Promise.all(tabs.map((tab) => visit(tab, second.link)));
@@ -172,7 +172,7 @@ async function revoked(scripts) {
   tells('revoked', scripts);
 }
 
-// The end of whom it is for, and the end of who invites, or of a right that it gives.
+// Links whose user or inviter was disabled or deleted, or whose inviter lost the key or rights.
 async function endedWithTheirPeople(scripts) {
   const ends = {
     'disabled user': (user) => run(['users', 'disable', user]),
@@ -204,7 +204,7 @@ async function endedWithTheirPeople(scripts) {
   tells('ended with its user, and with who invites', scripts);
 }
 
-// Chats and mail filters load every link, and what it leads to; then the person opens it.
+// Chats and mail filters load every link and the links on its page. After that the person opens it.
 async function previewed(scripts) {
   const { link, name, id } = invited();
   const [bot, ann] = [await person({ scripts, agent: BOT }), await person({ scripts })];
@@ -219,13 +219,13 @@ async function previewed(scripts) {
   for (const each of new Set([link, ...links])) {
     for (const method of ['HEAD', 'GET']) await bot.context.request.fetch(each, { method });
   }
-  // in the browser of the person: a chat that fetches it ahead, and shows it where nobody looks
+  // in the person's browser: a chat page prefetches the link, and shows it in a hidden frame
   const begun = heard.length;
   const talk = await ann.context.newPage();
   await talk.goto(`${chat.origin}/?${encodeURIComponent(link)}`);
   const loads = heard.slice(begun).filter(({ url }) => url === link.slice(base.length));
   assert.ok(loads.length >= 2, `the chat loads it: ${JSON.stringify(loads)}`);
-  // and in a tab behind it
+  // and in a tab in the background
   await ann.page.goto(link);
   await talk.bringToFront();
   await ann.page.reload();
@@ -246,7 +246,7 @@ function message({ url }) {
   return `<!doctype html><link rel="prefetch" href="${link}"><iframe hidden src="${link}"></iframe><img src="${link}" alt=""><a href="${link}">invited!</a>`;
 }
 
-// Wrong secrets of one network, and the people behind its address.
+// Wrong links from one network, and other people behind the same address.
 async function guessed(scripts) {
   const { link, name, id } = invited();
   const guesser = await person({ scripts });
@@ -258,7 +258,7 @@ async function guessed(scripts) {
   await isUnusable(guesser.page, limited, 'guessed too often', 429);
   assert.ok(Number(limited.headers()['retry-after']) > 0, 'it says when');
   if (!scripts) await photograph(guesser.page, options.out, 'invitation-guessed');
-  // wrong keys of the network count together with them
+  // wrong keys from the network count toward the same limit
   const login = await person(neighbour);
   await login.page.goto(`${base}/login`);
   await login.page.getByLabel('API key').fill('lkk_wrong');
@@ -277,7 +277,7 @@ async function guessed(scripts) {
   tells(`guessed: ${WRONG_AT_ONCE} wrong links, and the people behind the same address`, scripts);
 }
 
-// Somebody else is logged in, and chooses.
+// Somebody else is logged in, and chooses whether to stay logged in.
 async function somebodyElse(scripts) {
   const bob = unused('bob');
   const own = run(['keys', 'create', bob, '--user', bob]).match(/lkk_\S+/)[0];
@@ -303,7 +303,7 @@ async function somebodyElse(scripts) {
   tells('opened by somebody else who is logged in', scripts);
 }
 
-// A link of a minute, the shortest there is, whose page is open from the beginning.
+// A link that is valid for a minute, the shortest possible time. Its page stays open until it has expired.
 async function opensBeforeTheEnd(scripts) {
   const invitation = invited(['--valid', '1m']);
   const ann = await person({ scripts });
@@ -323,7 +323,7 @@ async function expired({ scripts, ann, link, name, id }) {
   tells('expired', scripts);
 }
 
-// Links that there never were: of another gateway, without a part, and without any.
+// Links that never existed: another gateway's, an incomplete one, and ones without a secret.
 async function unknown() {
   const folder = mkdtempSync(path.join(tmpdir(), 'lockkeeper-another-'));
   const another = execFileSync(options.program, ['invite', 'ann', '--data-dir', folder], { encoding: 'utf8', cwd: folder, stdio: ['ignore', 'pipe', 'ignore'] })
@@ -337,7 +337,7 @@ async function unknown() {
   say('links that there never were');
 }
 
-// Byte for byte, but for the ids of the answer.
+// The pages and headers are the same byte for byte, except for the ids of the response.
 function allLookAlike() {
   const [[first, expected], ...others] = refusals;
   for (const [why, found] of others) assert.deepEqual(found, expected, `${why}, and ${first}`);
@@ -345,7 +345,7 @@ function allLookAlike() {
   say(`${refusals.size} pages of links that are unknown, used, expired, revoked or ended are the same`);
 }
 
-// Two people with the same link, each at another replica.
+// Two people accept the same link, each at a different replica.
 async function atTwoReplicasAtOnce() {
   for (const scripts of SCRIPTS) {
     for (let round = 0; round < 5; round += 1) {
@@ -364,7 +364,7 @@ async function atTwoReplicasAtOnce() {
   }
 }
 
-// One form that is sent to both replicas at once, as by a second press behind a balancer.
+// One form is sent to both replicas at once, as by a second press behind a load balancer.
 async function aFormAtTwoReplicasAtOnce() {
   for (let round = 0; round < 5; round += 1) {
     const { link, name } = invited();
@@ -384,7 +384,7 @@ async function aFormAtTwoReplicasAtOnce() {
   say('one form at two replicas at once gets one key, twice');
 }
 
-// The command runs beside the first one.
+// The command has the configuration of the first replica; both replicas refuse the links.
 async function revokedAtTheOtherReplica() {
   const ended = [invited(), invited()];
   const guests = [];
@@ -401,7 +401,7 @@ async function revokedAtTheOtherReplica() {
   say('revoked at both replicas at once');
 }
 
-// They count together, within what docs/operations.md says of that.
+// Wrong links at both replicas count together, as closely as docs/operations.md promises.
 async function guessedAtBothReplicas() {
   const { link, name } = invited();
   const guesser = await person({ scripts: false });
@@ -418,7 +418,7 @@ async function guessedAtBothReplicas() {
   say('guessed at two replicas');
 }
 
-// A browser: at this address, at this replica, with this user agent.
+// Opens a browser with this client address, replica and user agent.
 async function person({ scripts, address, replica, agent }) {
   const own = address ?? `198.51.${(addresses += 1) >> 8}.${addresses & 255}`;
   const extraHTTPHeaders = { 'x-forwarded-for': own, ...(replica !== undefined && { 'x-replica': `${replica}` }) };
@@ -435,7 +435,7 @@ async function close(...people) {
   for (const { context } of people) await context.close();
 }
 
-// Opens a link, and returns the answer, which is for nobody else.
+// Opens a link, checks the headers and the title that keep its page private, and returns the response.
 async function visit(page, link) {
   const answer = await page.goto(link);
   hasHeaders(answer.headers());
@@ -443,7 +443,7 @@ async function visit(page, link) {
   return answer;
 }
 
-// Presses the button, and returns the answer.
+// Presses *Accept*, checks the same, and returns the response.
 async function presses(page, name) {
   const button = page.getByRole('button', { name: `Accept as ${name}` });
   const [answer] = await Promise.all([page.waitForResponse(isPost), button.click()]);
@@ -466,7 +466,7 @@ async function keyOn(page, name) {
   return key;
 }
 
-// The page of a link that cannot be used, which is kept to compare it.
+// Checks the page of an unusable link, and keeps it for `allLookAlike`.
 async function isUnusable(page, answer, why, status = 403) {
   assert.equal(answer.status(), status, why);
   await page.getByRole('heading', { name: UNUSABLE }).waitFor();
@@ -484,7 +484,7 @@ async function hasNeutralTitle(page, link) {
   assert.ok(['Invitation · Lockkeeper', `${UNUSABLE} · Lockkeeper`].includes(await page.title()), `${link}: ${await page.title()}`);
 }
 
-// The key logs this person in.
+// Checks that the key logs this person in.
 async function isKeyOf(name, key, as = { scripts: false }) {
   const someone = await person(as);
   await logsIn(someone.page, key, name);
@@ -498,7 +498,7 @@ async function logsIn(page, key, name) {
   await page.getByRole('heading', { name, exact: true }).waitFor();
 }
 
-// A link, by default for somebody new.
+// Creates an invitation, by default for a new user.
 function invited(more = [], name = unused('guest')) {
   const { id, link } = JSON.parse(run(['invite', name, '--json', ...more]));
   secrets.add(link.slice(link.indexOf('lkv_')));
@@ -509,7 +509,7 @@ function unused(kind) {
   return `${kind}-${randomBytes(3).toString('hex')}`;
 }
 
-// The link with another secret.
+// The link with a wrong secret.
 function wrong(link, number) {
   const from = link.indexOf('lkv_') + 4;
   const guess = Buffer.from(`${number}`.padEnd(12, 'x')).toString('hex');

@@ -1,4 +1,4 @@
-// A page light and dark, wide and narrow, in a folder; and what a look at it would not notice.
+// Takes screenshots of a page, light and dark, wide and narrow, and checks each time that it is accessible.
 
 import assert from 'node:assert/strict';
 import path from 'node:path';

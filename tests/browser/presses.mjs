@@ -1,13 +1,13 @@
-// Presses every button of the pages twice, in a real browser that is 300 ms away from the gateway, with scripts in the pages and
-// without; has two and four tabs at every form; goes back, reloads and visits again:
+// Presses every button of the pages twice, in a real browser that gets the response to a press 300 ms late, with and
+// without scripts in the pages; opens every form in two and in four tabs; goes back, reloads and visits pages again:
 //
 //   node presses.mjs --program target/release/lockkeeper --out screenshots [--replicas POSTGRES_URL] [--provider SCRIPT]
 //     [--scripts with|without] [--chromium /usr/bin/chromium]
 //
-// It starts the gateway and a slow proxy in front of it; with `--replicas` two gateways on that database, which the proxy asks in turn;
-// with `--provider` also an OpenID provider (tests/interop/harness/openid_provider.mjs), at whose button people log in. `--scripts`
-// leaves half of it to another run: what people visit again is visited without scripts.
-// Every check prints a line; the first that fails ends it with exit code 1.
+// It starts a gateway behind a slow proxy; with `--replicas` two gateways on that database, in turn; with `--provider`
+// also an OpenID provider (tests/interop/harness/openid_provider.mjs) where people log in. `--scripts` runs only the
+// part with scripts in the pages, or only the part without, which includes everything that is visited again. Every
+// check prints a line; the first failure ends the run with exit code 1.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -90,7 +90,7 @@ try {
   for (const { server } of [app, guard, front]) server.close().closeAllConnections();
 }
 
-// Each button once more, some time after the first press, while its answer is on the way.
+// Presses each button again after a while; the response to the first press may still be on its way.
 async function pressedTwice({ javaScriptEnabled, later }) {
   const context = await browser.newContext({ javaScriptEnabled });
   const page = await context.newPage();
@@ -106,7 +106,7 @@ async function pressedTwice({ javaScriptEnabled, later }) {
   await page.goto(authorization(await register('Own scheme', [scheme]), scheme).url);
   await twice('Approve');
   await page.getByRole('link', { name: 'Open the app' }).waitFor();
-  // a page of its own: the browser asks on this one whether to open the app
+  // go on in a new tab: in this one, the browser asks whether to open the app
   const tab = await context.newPage();
   await page.close();
   const again = twiceOn(tab, later);
@@ -135,7 +135,7 @@ async function pressedTwice({ javaScriptEnabled, later }) {
   say(`every button, pressed again ${later} ms later${javaScriptEnabled ? ', with scripts' : ''}`);
 }
 
-// The pages of servers and the rest of the account page.
+// The connect pages of servers, and the rest of the account page.
 async function pressedTwiceAtServers({ javaScriptEnabled, later }) {
   const context = await browser.newContext({ javaScriptEnabled });
   const page = await context.newPage();
@@ -196,7 +196,7 @@ async function pressedTwiceAtServers({ javaScriptEnabled, later }) {
   say(`every button of servers and of the account page, pressed again ${later} ms later${javaScriptEnabled ? ', with scripts' : ''}`);
 }
 
-// The page of an invitation, by somebody who is not logged in and by somebody who is.
+// The page of an invitation, logged out and logged in.
 async function pressedTwiceAtAnInvitation({ javaScriptEnabled, later }) {
   const context = await browser.newContext({ javaScriptEnabled });
   const page = await context.newPage();
@@ -214,7 +214,7 @@ async function pressedTwiceAtAnInvitation({ javaScriptEnabled, later }) {
   say(`the button of an invitation, pressed again ${later} ms later${javaScriptEnabled ? ', with scripts' : ''}`);
 }
 
-// One invitation in several tabs, each of which accepts.
+// One invitation is open in several tabs, and each of them accepts it.
 async function tabsOfAnInvitation(count, javaScriptEnabled) {
   const context = await browser.newContext({ javaScriptEnabled });
   const { link, name } = invited();
@@ -236,7 +236,7 @@ async function tabsOfAnInvitation(count, javaScriptEnabled) {
   say(`${count} tabs of one invitation${javaScriptEnabled ? ', with scripts' : ''}`);
 }
 
-// Reload, back and a second visit; somebody who stays who they are; a link that is used up.
+// Reload, back and a second visit of an invitation; somebody who stays logged in; a link that is used up.
 async function invitationVisitedAgain() {
   const context = await browser.newContext({ javaScriptEnabled: false });
   const page = await context.newPage();
@@ -248,7 +248,7 @@ async function invitationVisitedAgain() {
   await page.getByRole('button', { name: `Accept as ${name}` }).click();
   await page.getByRole('heading', { name: `Welcome, ${name}` }).waitFor();
   await photograph(page, options.out, 'invitation-accepted');
-  // this form sees its key again
+  // a reload sends the form again, which shows its key again
   await page.reload();
   await page.getByRole('heading', { name: /^Welcome|You have accepted this invitation/ }).waitFor();
   for (const visit of [() => page.goto(link), () => page.reload()]) {
@@ -265,7 +265,7 @@ async function invitationVisitedAgain() {
   await page.getByText(name, { exact: true }).first().waitFor();
   await photograph(page, options.out, 'account-rights');
 
-  // the page was shown to nobody, and now somebody is logged in
+  // nobody was logged in when the page was shown, and now somebody is
   const fresh = await browser.newContext({ javaScriptEnabled: false });
   const [one, two] = [await fresh.newPage(), await fresh.newPage()];
   await one.goto(second.link);
@@ -293,12 +293,12 @@ async function invitationVisitedAgain() {
   say('back, reload and a second visit of an invitation');
 }
 
-// A link for somebody new.
+// Creates an invitation, by default for a new user.
 function invited(more = [], name = `guest-${randomBytes(3).toString('hex')}`) {
   return { name, link: run(['invite', name, ...more]).match(/http\S+\/invite\?i=\S+/)[0] };
 }
 
-// The key logs this person in.
+// Checks that the key logs this person in.
 async function isKeyOf(name, own) {
   const context = await browser.newContext({ javaScriptEnabled: false });
   const page = await context.newPage();
@@ -309,7 +309,7 @@ async function isKeyOf(name, own) {
   await context.close();
 }
 
-// The button of a provider, and what follows a login there.
+// The button of a login provider, and the pages that a login there leads to.
 async function pressedTwiceAtAProvider({ javaScriptEnabled, later }) {
   const context = await browser.newContext({ javaScriptEnabled });
   const page = await context.newPage();
@@ -337,7 +337,7 @@ async function pressedTwiceAtAProvider({ javaScriptEnabled, later }) {
   say(`the button of a provider, pressed again ${later} ms later${javaScriptEnabled ? ', with scripts' : ''}`);
 }
 
-// Login pages in several tabs, each of which goes to the provider.
+// Login pages are open in several tabs, and each logs in at the provider.
 async function tabsAtAProvider(count, javaScriptEnabled) {
   const context = await browser.newContext({ javaScriptEnabled });
   const opened = [];
@@ -356,7 +356,7 @@ async function tabsAtAProvider(count, javaScriptEnabled) {
   say(`${count} tabs log in at a provider${javaScriptEnabled ? ', with scripts' : ''}`);
 }
 
-// Back, reload and a second visit of the address to which the provider sends people back.
+// Back, reload and a second visit of the address that the provider redirects to.
 async function providerVisitedAgain() {
   const context = await browser.newContext({ javaScriptEnabled: false });
   const page = await context.newPage();
@@ -373,7 +373,7 @@ async function providerVisitedAgain() {
   await isAsked();
   await page.reload();
   await isAsked();
-  // an answer of a provider counts once; the way back to the page that asks stays open
+  // a provider's answer works once; going back still leads to the consent page
   await page.goto(callback);
   await page.getByRole('heading', { name: 'You are logged in already' }).waitFor();
   await photograph(page, options.out, 'provider-again');
@@ -385,7 +385,7 @@ async function providerVisitedAgain() {
   say('reload and a second visit after a login at a provider');
 }
 
-// Goes through the pages of the provider, as many as it shows.
+// Logs in at the provider, through as many pages as it shows.
 async function signIn(page) {
   const form = page.locator('[name=login]');
   const next = page.getByRole('button', { name: 'Continue', exact: true });
@@ -403,7 +403,7 @@ async function signIn(page) {
   }
 }
 
-// Presses *Approve* twice: the app gets one code, which is good.
+// Presses *Approve* twice: the app gets one code, and the code works.
 async function approvedTwice(page, twice, { client, request }) {
   await page.getByRole('button', { name: 'Approve' }).waitFor();
   await page.waitForLoadState();
@@ -418,7 +418,7 @@ async function approvedTwice(page, twice, { client, request }) {
 async function approveInAll(opened) {
   for (const { client, page, request } of opened) {
     await page.getByRole('button', { name: 'Approve' }).click();
-    // a page from before the login of another tab asks once more
+    // a page shown before the login of another tab asks again
     const asked = page.getByRole('button', { name: 'Approve' });
     const answered = page.getByText('The app has its answer.');
     await page.waitForLoadState();
@@ -429,7 +429,7 @@ async function approveInAll(opened) {
   }
 }
 
-// Presses a button of the page, and its place once more some time later, without waiting for anything.
+// Presses a button, and the same place again `later` milliseconds later, without waiting for anything.
 function twiceOn(page, later) {
   return async (button) => {
     const found = page.getByRole('button', { name: button }).first();
@@ -442,7 +442,7 @@ function twiceOn(page, later) {
   };
 }
 
-// Login pages in several tabs, which open at once without a cookie, and a login in each.
+// Login pages open in several tabs at once, without a cookie; then each tab logs in.
 async function tabs(count, javaScriptEnabled) {
   const context = await browser.newContext({ javaScriptEnabled });
   const opened = [];
@@ -450,7 +450,7 @@ async function tabs(count, javaScriptEnabled) {
     const client = await register(`Tab ${number}`, [`${app.origin}/cb`]);
     opened.push({ client, page: await context.newPage(), request: authorization(client, `${app.origin}/cb`) });
   }
-  // the page that came first logs in last, when the browser has the most visits to remember
+  // the page that loaded first logs in last, when the browser has the most visits to remember
   const last = [];
   await Promise.all(opened.map(async ({ page, request }) => {
     await page.goto(request.url);
@@ -466,7 +466,7 @@ async function tabs(count, javaScriptEnabled) {
   say(`${count} tabs log in and approve${javaScriptEnabled ? ', with scripts' : ''}`);
 }
 
-// The pages of servers in several tabs that open before the login; each tab presses on.
+// Connect pages open in several tabs before the login; then each tab goes on.
 async function tabsAtServers(count, javaScriptEnabled) {
   const context = await browser.newContext({ javaScriptEnabled });
   const opened = [];
@@ -479,7 +479,7 @@ async function tabsAtServers(count, javaScriptEnabled) {
         await page.getByRole('button', { name: /^Log in$/ }).click();
         await page.getByRole('button', { name: button }).waitFor();
       }
-      // one from before the login of another tab asks once more
+      // a page shown before the login of another tab would ask again
       await Promise.all(opened.map((page) => page.goto(`${base}/connect/${server}`)));
     }
     for (const page of opened) {
@@ -505,7 +505,7 @@ async function tabsAtServers(count, javaScriptEnabled) {
   say(`${count} tabs connect servers${javaScriptEnabled ? ', with scripts' : ''}`);
 }
 
-// The account page in several tabs, each of which presses the same button.
+// The account page is open in several tabs, and each of them presses the same button.
 async function tabsOfTheAccount(count, javaScriptEnabled) {
   const context = await browser.newContext({ javaScriptEnabled });
   const opened = [];
@@ -553,7 +553,7 @@ async function visitedAgain() {
   say('back, reload and a second visit say what was decided');
 }
 
-// The same at servers, at the page of a secret and at the account page.
+// The same for the connect pages of servers, the page of a secret, and the account page.
 async function serversVisitedAgain() {
   const context = await browser.newContext({ javaScriptEnabled: false });
   const page = await context.newPage();
@@ -613,7 +613,7 @@ async function serversVisitedAgain() {
     await visit();
     await page.getByRole('heading', { name: 'Log in' }).waitFor();
   }
-  // a wrong key, and the page once more
+  // a wrong key twice: the login page comes back each time
   for (const _ of [1, 2]) {
     await page.getByLabel('API key').fill('lkk_wrong');
     await page.getByRole('button', { name: /^Log in$/ }).click();
@@ -625,7 +625,7 @@ async function serversVisitedAgain() {
   say('back, reload and a second visit at servers and at the account page');
 }
 
-// The same at the pages of a device.
+// The same for the pages of a device.
 async function devicesVisitedAgain() {
   const context = await browser.newContext({ javaScriptEnabled: false });
   const page = await context.newPage();
@@ -684,7 +684,7 @@ async function account(page) {
   await page.getByRole('button', { name: 'Log out' }).waitFor();
 }
 
-// An app of the person who is logged in.
+// Connects an app of the person who is logged in.
 async function connectApp(page, name) {
   const client = await register(name, [`${app.origin}/cb`]);
   const request = authorization(client, `${app.origin}/cb`);
@@ -697,11 +697,11 @@ async function connectApp(page, name) {
 
 function configuration() {
   const login = provider ? `[login.corp]\nissuer = "${provider.origin}"\nclient_id = "lockkeeper"\nclient_secret = "a secret: + and %"\nlabel = "Example Corp"\ndomains = ["example.com"]\n` : '';
-  // nobody answers at the second: its pages are for people, whatever it does
+  // nothing listens at the second server's address: its pages work all the same
   return `[servers.github]\nurl = "${guard.origin}/mcp"\nauth = "oauth"\n[servers.notes]\nurl = "http://127.0.0.1:9/mcp"\nheaders = { X-Key = "\${secret:${SECRET}}" }\n${login}`;
 }
 
-// The OpenID provider, at another site than the gateway.
+// Starts the OpenID provider, at a different site from the gateway's.
 async function openIdProvider() {
   const port = await freePort();
   const program = spawn(process.execPath, [options.provider, `${port}`, base], { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -709,7 +709,7 @@ async function openIdProvider() {
   return { program, origin: `http://localhost:${port}` };
 }
 
-// What a press waits for is late.
+// The delay in milliseconds: the responses that a press waits for are late.
 function late({ method, url }) {
   const isCallback = /^\/oauth\/(upstream|login)\/callback/.test(url);
   return isCallback || (method === 'POST' && !url.startsWith('/oauth/token')) ? LATE : 0;

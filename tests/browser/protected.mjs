@@ -1,5 +1,5 @@
-// A server at which each user logs in, and its authorization server: it asks with one button, and gives one code for each request,
-// whose second exchange it refuses.
+// A server where each user logs in, with its authorization server, which asks with one button, gives one code for each
+// request, and refuses to exchange a code twice.
 
 import { createHash, randomBytes } from 'node:crypto';
 

@@ -1,8 +1,9 @@
-// Enters, replaces and deletes a secret for a server in Chromium, by keyboard alone and without scripts in the pages:
+// Enters, replaces and deletes a secret for a server in Chromium, with the keyboard only and without scripts in the
+// pages:
 //
 //   node secrets.mjs --base http://127.0.0.1:8080 --key lkk_… --server wiki --secret WIKI_KEY --out screenshots
 //
-// Every check prints a line; the first that fails ends the walk with exit code 1.
+// Every check prints a line; the first failure ends the run with exit code 1.
 
 import assert from 'node:assert/strict';
 import { mkdir } from 'node:fs/promises';
@@ -46,8 +47,8 @@ try {
   await browser.close();
 }
 
-// The page that a client leads to has the focus in its only field; the login is in between. All of it has one address until
-// the server has what it needs.
+// A client's link leads to the login, and then to a page whose only field has the focus. The address stays the same
+// until the server has everything it needs.
 async function entersWhatTheServerNeeds() {
   await page.goto(`${base}/connect/${server}`);
   await page.locator('#key:focus').waitFor();
@@ -99,7 +100,7 @@ async function isShownNowhere() {
   for (const value of VALUES) assert.ok(!text.includes(value), 'no page shows a secret');
 }
 
-// Presses Tab until the field or button of this name has the focus, and checks that the focus can be seen.
+// Presses Tab until the field or button with this name has the focus, and checks that the focus is visible.
 async function tabTo(name) {
   for (let presses = 0; presses < 60; presses += 1) {
     await page.keyboard.press('Tab');

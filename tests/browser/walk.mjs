@@ -1,8 +1,8 @@
-// Walks the pages of a running Lockkeeper in Chromium, as a person would, without scripts in the pages:
+// Walks through the pages of a running Lockkeeper in Chromium, as a person would, without scripts in the pages:
 //
 //   node walk.mjs --base http://127.0.0.1:8080 --key lkk_… --out screenshots [--chromium /usr/bin/chromium]
 //
-// Every check prints a line; the first that fails ends the walk with exit code 1. Each page is photographed light and
+// Every check prints a line; the first failure ends the walk with exit code 1. Each page is photographed light and
 // dark, wide and narrow.
 
 import assert from 'node:assert/strict';
@@ -51,7 +51,6 @@ const browser = await chromium.launch({
   ],
 });
 const context = await browser.newContext({ javaScriptEnabled: false });
-// timeout that ends a hang
 context.setDefaultTimeout(MINUTE);
 context.setDefaultNavigationTimeout(MINUTE);
 const complaints = [];
@@ -77,7 +76,7 @@ try {
   callback.close();
 }
 
-// The first response that leads to an address, once the browser has reported it.
+// Waits for the first redirect to an address, and returns it.
 async function redirected(target) {
   const end = Date.now() + MINUTE;
   const found = () => navigations.find(({ location }) => location.startsWith(target));
@@ -85,7 +84,7 @@ async function redirected(target) {
   return found();
 }
 
-// A page that is watched for what the browser blocks and for what is loaded from elsewhere.
+// Opens a page, and records what the browser blocks and what the page loads from other sites.
 async function open() {
   const opened = await context.newPage();
   opened.on('console', (message) => {
@@ -158,7 +157,7 @@ async function n_064_approveForApp() {
   const target = 'cursor://anysphere.cursor-mcp/oauth/callback';
   const client = await register('Walk app', [target]);
   const request = authorization(client, target);
-  // a page of its own: the browser asks there whether to open the app, and takes no further click
+  // in a tab of its own: the browser asks there whether to open the app, and takes no more clicks
   const before = page;
   page = await open();
   await page.goto(request.url);
@@ -203,7 +202,7 @@ async function denyIsTold() {
   const client = await register('Walk deny', [callback.url]);
   await page.goto(authorization(client, callback.url).url);
   const answer = callback.next();
-  // the page leads to the app in a moment: not before it was looked at
+  // the page goes on to the app after a moment: hold that back until it was photographed
   let release;
   const looked = new Promise((resolve) => (release = resolve));
   await page.route(`${callback.url}?*`, (route) => looked.then(() => route.continue()));
@@ -260,7 +259,8 @@ async function endpointsLeadToTheStart() {
   say('an endpoint in the address bar leads to the start page');
 }
 
-// The device grant (OA-146): the code is entered, then the decision is made; a wrong code keeps what was typed.
+// The device grant (OA-146): the code is entered, then the decision is made. After a wrong code the field keeps what
+// was typed.
 async function deviceShowsACode() {
   const client = await register('Walk device', undefined, [DEVICE_GRANT]);
   const begin = async () => {
@@ -357,7 +357,7 @@ async function accountPage() {
   say('logout ends the session');
 }
 
-// Photographs the page as it is, and checks what a look would not notice.
+// Takes screenshots of the page and checks that it is accessible; on consent pages, *Approve* must be in sight.
 async function look(name) {
   await photograph(page, options.out, name);
   if (!name.startsWith('consent-')) return;
@@ -366,7 +366,7 @@ async function look(name) {
   assert.ok(approve.y + approve.height <= 900, `${name}: Approve ends at ${approve.y + approve.height} px`);
 }
 
-// Presses Tab until the button has the focus, and checks that the focus can be seen.
+// Presses Tab until the button has the focus, and checks that the focus is visible.
 async function tabTo(name) {
   for (let presses = 0; presses < 40; presses += 1) {
     await page.keyboard.press('Tab');
@@ -382,12 +382,12 @@ async function tabTo(name) {
   assert.fail(`${name} cannot be reached by keyboard`);
 }
 
-// The field has the focus, which the browser gives it some time after the page is there.
+// Waits until the field has the focus, which the browser gives it some time after the page has loaded.
 function focused(field) {
   return page.locator(`${field}:focus`).waitFor();
 }
 
-// Approves, and gives what the app is told, once the browser is at the app.
+// Approves, and returns the parameters that the app receives, once the browser is at the app.
 async function approve(tab) {
   const answer = callback.next();
   await tab.getByRole('button', { name: 'Approve' }).click();
@@ -406,7 +406,7 @@ async function sessionCookie() {
   return cookie;
 }
 
-// The app that waits for the answer.
+// An app that waits for the response to its request.
 async function listen() {
   const waiting = [];
   const server = createServer((request, response) => {

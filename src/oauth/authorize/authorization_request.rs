@@ -59,16 +59,16 @@ pub(super) struct AuthorizationRequest {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ConsentPrompt {
-    /// Unless the operator vouches for the client.
+    /// Shown, unless the operator vouches for the client.
     #[default]
     IfNeeded,
-    /// Always (`prompt=consent`).
+    /// Always shown (`prompt=consent`).
     Always,
-    /// Never (`prompt=none`).
+    /// Never shown (`prompt=none`).
     Never,
 }
 
-/// The existing ones among the requested endpoint and scopes.
+/// The requested endpoint and scopes, restricted to what exists.
 pub(super) struct Resolved {
     pub(super) endpoint: Endpoint,
     pub(super) scopes: Scopes,
@@ -92,7 +92,6 @@ struct Stored {
     consent: ConsentPrompt,
 }
 
-/// Rejection of a request.
 pub(super) enum Rejected {
     /// Shown on a local page; the client must not receive it.
     Page(AuthorizationError),
@@ -115,7 +114,8 @@ pub(super) async fn client(deps: &OAuthDeps, params: &Params, from: ClientIp) ->
     client.map_err(|refusal| Rejected::Page(refusal.into()))
 }
 
-/// Runs the checks in order: redirect URI (it fails on a page), response type, PKCE, resource, scope.
+/// Runs the checks in order: redirect URI (if this one fails, the error goes to a page), response type, PKCE, resource,
+/// scope.
 pub(super) fn check(
     settings: &OAuthSettings,
     params: &Params,
@@ -144,7 +144,7 @@ pub(super) fn find_target(client: &Client, uri: Option<&str>) -> Result<Redirect
     redirect_uri(client, uri).ok_or_else(|| AuthorizationError::request("invalid_request", FOREIGN_URI))
 }
 
-/// Checks after which errors go to the client.
+/// The checks whose errors go to the client.
 fn read_rest(
     settings: &OAuthSettings,
     params: &Params,
@@ -174,7 +174,7 @@ fn read_rest(
     let (Some("S256"), Some(challenge)) = (method, challenge) else {
         return refuse("invalid_request", "PKCE with S256 is required: 43 to 128 unreserved characters");
     };
-    // the existing backends are concealed before the login, so an unknown one is refused only afterwards (OA-6)
+    // which backends exist is concealed before the login, so an unknown one is refused only afterwards (OA-6)
     let Ok(named) = settings.endpoint_for_strangers(params.all("resource")) else {
         return refuse("invalid_target", UNKNOWN_RESOURCE);
     };
@@ -224,7 +224,7 @@ fn max_age(text: &str) -> Option<u64> {
 // === impl Rejected ===
 
 impl Rejected {
-    /// The descriptions are fixed texts without parts of the request.
+    /// Records the rejection. At most, a description repeats the client id or its host from the request.
     pub(super) fn record(&self, audit: &Audit) {
         let (error, reason) = match self {
             Self::Page(refusal) => (refusal.error, &refusal.description),
@@ -303,7 +303,7 @@ impl AuthorizationRequest {
         })
     }
 
-    /// Refuses a request that must not show a page, since a person must approve every request (`OA-77`).
+    /// Refuses a request that must not show a page (`OA-77`): a person must approve every request.
     pub(super) fn with_pages(self) -> Result<Self, Rejected> {
         match self.consent {
             ConsentPrompt::IfNeeded | ConsentPrompt::Always => Ok(self),
@@ -318,8 +318,8 @@ impl AuthorizationRequest {
         self.client == client.id && self.document == client.registrant.document()
     }
 
-    /// True if the person must be asked: always, unless the operator vouches for a client that proves its identity at
-    /// its web site, and the client declines the page (`OA-71`).
+    /// The rule for the consent page. The person is asked, unless the request leaves that to the gateway, the operator
+    /// vouches for the client, and the client authenticates and is at a web site (`OA-71`).
     pub(super) fn consent_rule(&self, client: &Client) -> ConsentRule {
         let is_vouched_for = client.registrant == Registrant::Operator(ConsentRule::Skipped)
             && !client.auth.is_public()
@@ -345,7 +345,7 @@ impl AuthorizationRequest {
         Redirect { location, trust: Trust::Automatic }
     }
 
-    /// Error response for a denied request (N-71).
+    /// Error response after a denial (N-71).
     pub(super) fn deny(&self) -> ErrorAnswer {
         self.fail("access_denied", "you denied access")
     }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::support::{Digest, Timestamp};
 
-/// A browser: the digest of its cookie, which transactions are bound to (`OA-68`). Before the login the cookie is a
-/// random value that is not stored, after it a session.
+/// A browser: a digest that transactions are bound to (`OA-68`). Before the login it is the digest of a random value
+/// that is not stored, after it of a value in the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Browser(pub Digest);
 
@@ -30,7 +30,7 @@ pub enum LoginPrompt {
 // === impl LoginPrompt ===
 
 impl LoginPrompt {
-    /// True if a session with a login at this time is enough; `None`: the time is unknown.
+    /// True if a session with a login at this time is enough. Pass `None` if the time is unknown.
     pub fn accepts(self, login: Option<Timestamp>, now: Timestamp) -> bool {
         match self {
             Self::IfNeeded => true,
@@ -46,13 +46,12 @@ impl TransactionId {
     /// Length of an id, in bytes.
     pub(super) const LENGTH: usize = 43;
 
-    /// Parses an id from a form or URL; `None` if the form is wrong.
+    /// Parses an id from a form or URL; `None` if it is malformed.
     pub fn parse(text: &str) -> Option<Self> {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         (text.len() == Self::LENGTH && text.chars().all(fits)).then(|| Self(text.to_owned()))
     }
 
-    /// The id's text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

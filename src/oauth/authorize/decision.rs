@@ -1,8 +1,8 @@
-//! Decisions about authorization requests (`OA-150`): the first one of a form counts, and a second submission of that
-//! form gets its outcome.
+//! Decisions about authorization requests (`OA-150`): the first one about a request counts, and a second submission of
+//! its form gets the same outcome.
 //!
-//! The outcome is written with the decision, in one transaction, and is sealed under a key derived from the token of
-//! the form, which is not stored. So every replica can repeat it, but only to this form.
+//! The outcome is written in the same transaction as the decision. It is sealed under a key derived from the form's
+//! token, which is not stored. So every replica can repeat the outcome, but only to this form.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub struct SentDecision<'a> {
     pub form: &'a Secret,
 }
 
-/// The outcome for a request.
+/// The decision about a request, as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RequestDecision {
@@ -58,13 +58,12 @@ pub enum RequestDecision {
 /// A decided request, for a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecidedRequest {
-    /// The decision about it.
     pub decision: RequestDecision,
     /// Time of the decision.
     pub at: Timestamp,
     /// Name claimed by the client.
     pub client_name: String,
-    /// Address of the app, without a code and a state.
+    /// Address of the app, without code and state.
     pub home: String,
 }
 
@@ -77,13 +76,12 @@ pub enum DecisionOutcome {
         /// Name claimed by the client.
         client_name: String,
     },
-    /// It was decided before, and the answer is no longer given.
+    /// It was decided before, and the answer is not given again.
     Before(DecidedRequest),
     /// Nothing is decided: the person has to choose again.
     Unchosen(ChoiceRefusal),
 }
 
-/// Button of the form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum ConsentButton {
@@ -96,7 +94,7 @@ enum ConsentButton {
 struct FormOutcome {
     button: ConsentButton,
     redirect: Redirect,
-    /// The code in it.
+    /// The authorization code in the redirect.
     code: Option<String>,
 }
 
@@ -110,7 +108,7 @@ pub(super) struct Decisions {
 // === impl Decisions ===
 
 impl Decisions {
-    /// Approves: creates the grant and the code. Works once and consumes the transaction.
+    /// Approves: creates the grant and the code. The first decision about a request counts.
     pub(super) async fn approve(
         &self,
         sent: SentDecision<'_>,
@@ -150,7 +148,7 @@ impl Decisions {
         self.note(sent, (&request, RequestDecision::Refused), outcome).await.map(|(outcome, _)| outcome)
     }
 
-    /// Denies: the client receives `access_denied`. Works once.
+    /// Denies: the client receives `access_denied`. The first decision about a request counts.
     pub(super) async fn deny(
         &self,
         sent: SentDecision<'_>,
@@ -246,7 +244,7 @@ impl Decisions {
         let redirect = request.succeed(&secret, &self.deps.settings);
         let outcome = FormOutcome { button: ConsentButton::Approve, redirect, code: Some(secret.expose().to_owned()) };
         let decision = self.sealed(sent, RequestDecision::Approved, &outcome).map_err(failed)?;
-        // the eviction of the least recently used grant depends on them (OA-135)
+        // the last uses decide which grant is evicted (OA-135)
         self.uses.write().await.map_err(failed)?;
         client_lookup::keep(&self.deps, client).await.map_err(failed)?;
         let place = (&sent.id.digest(), &sent.browser.0);
@@ -259,7 +257,7 @@ impl Decisions {
             return self.after_another(sent, ConsentButton::Approve).await;
         };
         if let Some(network) = consented_first {
-            // OA-42: registrations that got a consent do not count
+            // OA-42: registrations that led to a consent do not count
             self.registrations.give_back(&network, now);
         }
         let consent = effective_rule(request.consent_rule(client), &grant.scopes);
@@ -268,7 +266,7 @@ impl Decisions {
         Ok(DecisionOutcome::Answer { redirect: outcome.redirect, client_name: client.name.clone() })
     }
 
-    /// Notes a decision that grants nothing. Also returns whether it is the first.
+    /// Stores a decision that grants nothing. Also returns true if it is the first.
     async fn note(
         &self,
         sent: SentDecision<'_>,
@@ -351,13 +349,13 @@ fn read(found: &FoundTransaction) -> Result<AuthorizationRequest, AuthorizationE
     AuthorizationRequest::from_text(&found.request).map_err(|error| AuthorizationError::internal(&error))
 }
 
-/// The outcome, if this is the form that made it.
+/// The outcome, if the decision was sent with this form.
 fn opened(sent: SentDecision<'_>, sealed: &[u8]) -> Option<FormOutcome> {
     let plain = SealingKey::derived(sent.form, OUTCOME).open(sealed, sent.id.as_str().as_bytes()).ok()?;
     serde_json::from_slice(&plain).ok()
 }
 
-/// The rule for these scopes: administration always requires asking.
+/// The rule for these scopes: for administration, the person is always asked.
 pub(super) fn effective_rule(rule: ConsentRule, scopes: &Scopes) -> ConsentRule {
     if scopes.contains(&Scope::Admin) { ConsentRule::Asked } else { rule }
 }
@@ -373,8 +371,8 @@ impl RequestDecision {
         }
     }
 
-    /// A decision stored by an earlier version of the gateway has no word: it may have been either, and grants nothing
-    /// now.
+    /// A decision stored by an earlier version of the gateway has no word: it may have been either, and counts as
+    /// refused.
     fn read(word: &str) -> Self {
         match word {
             "approved" => Self::Approved,

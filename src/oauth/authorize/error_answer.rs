@@ -1,4 +1,4 @@
-//! Error responses to the client (RFC 6749 4.1.2.1, RFC 9207), and whether the browser follows them by itself
+//! Error responses to the client (RFC 6749 4.1.2.1, RFC 9207), and the choice between an automatic redirect and a link
 //! (`OA-75`).
 
 use super::response::{Redirect, Trust};
@@ -11,7 +11,6 @@ use crate::{
     },
 };
 
-/// An error response to the client.
 pub(super) struct ErrorAnswer {
     pub(super) client: ClientId,
     pub(super) uri: RedirectUri,
@@ -23,8 +22,9 @@ pub(super) struct ErrorAnswer {
 // === impl ErrorAnswer ===
 
 impl ErrorAnswer {
-    /// The redirect. The browser follows it by itself to this computer, to trusted hosts, and to places that already
-    /// get this person's tokens: anyone may register, so anything else would be an open redirector.
+    /// The redirect. The browser follows it automatically to this computer, to trusted hosts, and to places that
+    /// already get this person's tokens. Anyone may register a client, so any other automatic redirect would be an open
+    /// redirector.
     pub(super) async fn redirect(self, deps: &OAuthDeps, holder: Option<&KeyHolder>) -> Redirect {
         let mut parameters = vec![("error", self.error), ("error_description", &self.description)];
         parameters.extend(self.state.as_deref().map(|state| ("state", state)));

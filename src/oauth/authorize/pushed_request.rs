@@ -1,8 +1,8 @@
-//! Pushed authorization requests (RFC 9126; `OA-79`): a `request_uri` holds the checked request itself, sealed for its
-//! client.
+//! Pushed authorization requests (RFC 9126; `OA-79`): a `request_uri` contains the checked request itself, sealed for
+//! its client.
 //!
-//! Nothing is stored, so requests cannot fill a table. The id inside becomes the transaction's, which is decided once:
-//! so a `request_uri` is good for one decision.
+//! Nothing is stored, so requests cannot fill a table. The id in a `request_uri` becomes the transaction's, and a
+//! transaction is decided once, so a `request_uri` is good for one decision.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use crate::{
     support::SealingKey,
 };
 
-/// Life of a `request_uri`. The row of a decision lives longer (`transaction_lifetime` is a minute at least), so that
-/// no `request_uri` outlives it.
+/// Life of a `request_uri`. `transaction_lifetime` is a minute at least, so the row of a decision lives longer, and no
+/// `request_uri` outlives it.
 pub(super) const LIFETIME: Duration = Duration::from_mins(1);
 
 /// Beginning of a `request_uri` (RFC 9126 2.2).
 const PREFIX: &str = "urn:ietf:params:oauth:request_uri:";
 
-/// Forged, another client's, expired or used: the text is the same for all.
+/// The `request_uri` is forged, another client's, expired or used. The text is the same for all of these.
 const UNUSABLE: &str = "The request of the app has expired, was already answered, or belongs to another app. Start again \
                         from your MCP client.";
 
@@ -69,7 +69,7 @@ impl PushedRequests {
     }
 }
 
-/// The `request_uri` of a request, if it looks like one of this gateway's.
+/// The `request_uri` of a request, if it has the form of this gateway's.
 pub(super) fn request_uri(params: &Params) -> Option<&str> {
     params.get("request_uri").ok().flatten().filter(|uri| uri.starts_with(PREFIX))
 }

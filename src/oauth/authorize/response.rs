@@ -12,7 +12,7 @@ use crate::{
 /// A redirect to the client. `Debug` hides the query, which may hold a code.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Redirect {
-    /// Whole URI, to be sent with 303 and `no-store`.
+    /// The whole URI. Send it with 303 and `no-store`.
     pub location: String,
     /// Automatic redirect or link.
     pub trust: Trust,
@@ -39,7 +39,7 @@ pub struct AuthorizationError {
     pub description: String,
     /// The status of the page: 400, 403, 429, 500, 502 (this gateway cannot read the client's document) or 503.
     pub status: u16,
-    /// With 429: time until another request is possible.
+    /// With 429: time until the next request is possible.
     pub retry_after: Option<Duration>,
 }
 
@@ -80,7 +80,7 @@ impl AuthorizationError {
         Self::request("invalid_request", "This request has expired. Start again from your MCP client.")
     }
 
-    /// The facts that a person decides about changed while the page was open (`OA-52`).
+    /// The client's description changed while the page was open (`OA-52`).
     pub(super) fn changed_client() -> Self {
         Self::request(
             "invalid_client",

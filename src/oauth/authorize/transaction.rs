@@ -1,7 +1,7 @@
-//! An authorization request until the decision (`OA-68`): sealed in a form until the login, then a row.
+//! An authorization request until its decision (`OA-68`): sealed in a form until the login, then a row.
 //!
 //! Before the login nothing is stored, so unauthenticated clients cannot fill the database. A sealed request opens only
-//! in the browser it was sealed for; opening it consumes nothing, since a decision needs the row.
+//! in the browser that it was sealed for. Opening it consumes nothing, since a decision needs the row.
 
 use super::{
     authorization_request::{self, AuthorizationRequest, MAX_REQUEST},
@@ -97,7 +97,7 @@ fn context(browser: &Browser) -> String {
 // === impl Transaction ===
 
 impl Transaction {
-    /// The row for the store after this person logged in.
+    /// The row to store after this person has logged in.
     pub(super) fn row(&self, browser: &Browser, holder: &KeyHolder) -> Result<TransactionRow, OAuthError> {
         Ok(TransactionRow {
             id: self.id.digest(),

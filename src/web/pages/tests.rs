@@ -1,4 +1,4 @@
-//! Every template, rendered once with what a hostile client would put on it.
+//! Every template, rendered with text such as a hostile client sends.
 
 use super::{
     super::{account_page::*, consent_page::*},
