@@ -1,7 +1,7 @@
-//! Middleware around every route: request id, log, panics, and early refusals.
+//! The guard, a middleware around every route: request id, log, panics, and early refusals.
 //!
-//! All checks run in one function, the cheapest first, and without boxing, because every call passes through it. It
-//! never answers with a redirect, because clients of `/mcp` and of the discovery documents do not follow redirects
+//! All checks run in one function, the cheapest first, and without boxing, because every call passes through it. The
+//! guard never answers with a redirect, because clients of `/mcp` and of the discovery documents do not follow any
 //! (`OA-17`).
 
 mod answers;
@@ -70,7 +70,7 @@ fn log_context(request: &Request, id: CorrelationId, from: ClientIp) -> impl Fn(
     }
 }
 
-/// The address at the other end: the one that the carrying replica found, or else the socket's.
+/// The address at the other end. If another replica forwarded the request, it has found the address (`ConnectInfo`).
 fn peer(request: &Request) -> IpAddr {
     let carried = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| *peer);
     let peer = carried.or_else(|| request.extensions().get().map(ConnectionPlace::peer));
@@ -152,6 +152,7 @@ impl Guard {
             self.origins.check(origin, request)?;
         }
         let announced = announced(request);
+        // every configuration allows this much
         if announced.is_some_and(|length| length <= LimitsConfig::ALLOWED_BODY) {
             return Ok(permit);
         }
@@ -160,6 +161,7 @@ impl Guard {
             // HTTP ensures that the body is no longer than announced
             Some(length) if length <= max => {}
             Some(_) if origin::is_guarded(request.uri().path()) => return Err(too_large(request, max)),
+            // an unknown length, or a page with a limit of its own: counted while the body is read
             Some(_) | None => {
                 let body = std::mem::take(request.body_mut());
                 *request.body_mut() = Body::new(Limited::new(body, max));

@@ -49,6 +49,7 @@ pub(super) struct OperatorDesk {
     pub(super) status: StatusSource,
     pub(super) log: LogSwitch,
     pub(super) tracker: TaskTracker,
+    /// Cancelled when the gateway ends.
     pub(super) cancel: CancellationToken,
     /// Digest of the token in the control file.
     pub(super) control: Digest,
@@ -96,6 +97,7 @@ pub(super) fn router(desk: OperatorDesk) -> Router {
         .with_state(desk)
 }
 
+/// Lets only holders of the control token in.
 async fn admit(State(control): State<Digest>, request: Request, next: Next) -> Response {
     if bearer_digest(request.headers()) != Some(control) {
         let what = "only commands on the gateway's machine may do this".to_owned();

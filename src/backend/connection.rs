@@ -1,4 +1,4 @@
-//! One connection to one server of either era. Knows nothing of transports.
+//! One connection to one server of either era, over any transport.
 //!
 //! A legacy server shares a session with its client; [`handshake`] opens it. A modern server serves self-contained
 //! requests; [`discover`] asks it for its server information. The rest is common: [`calls`] holds the open calls,

@@ -1,4 +1,4 @@
-//! TOML to the tree.
+//! TOML to the tree. The parser tells its errors apart only by their texts.
 
 use toml::{
     Spanned,
@@ -16,7 +16,7 @@ pub fn parse(file: &str, text: &str) -> Result<Document, ConfigProblems> {
     if errors.is_empty() {
         return Ok(Document::new(file, text, entries(table.get_ref())));
     }
-    // The error's own display quotes the line, which may contain a secret.
+    // the error's own display quotes the line, which may contain a secret
     let problem = |error: toml::de::Error| {
         let span = error.span().unwrap_or_default();
         let place = tree::place_in(file, text, span.start);
@@ -24,6 +24,7 @@ pub fn parse(file: &str, text: &str) -> Result<Document, ConfigProblems> {
             return ConfigProblem::new(place, "this is listed twice").advise("remove one of them");
         }
         let problem = ConfigProblem::new(place, format!("this is not TOML: {}", error.message()));
+        // most often a path of Windows in double quotes
         let is_escape = text.get(span.start.saturating_sub(1)..span.end).is_some_and(|part| part.contains('\\'));
         if is_escape || error.message().contains("unicode value") {
             return problem.advise("write a path in single quotes, such as 'C:\\tools', or each backslash twice");

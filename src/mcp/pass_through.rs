@@ -10,7 +10,7 @@ use futures_util::Stream;
 
 use super::{ErrorObject, Event, Reply};
 
-/// Watches a reply, and replaces the rest of it from some event on.
+/// Watches a reply, and replaces the rest of it from some event on, at most once.
 pub(crate) trait Takeover: Send + Unpin + 'static {
     /// Checks an event before it passes. Returns true to take over with this event.
     fn takes_over_at(&mut self, event: &Event) -> bool;
@@ -22,6 +22,7 @@ pub(crate) trait Takeover: Send + Unpin + 'static {
 /// A reply that passes until its takeover.
 struct PassThrough<T> {
     reply: Reply,
+    /// `None` once it has taken over.
     turn: Option<T>,
 }
 

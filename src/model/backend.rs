@@ -10,7 +10,7 @@ use super::{
     SecretValues, ServerAuth, ServerUrl, ToolRules, TransportSpec, UserId, config_key::config_keys,
 };
 
-/// Sharing of backend sessions between users (`design`: isolation between people).
+/// Sharing of backend sessions between users (design rule 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Share {

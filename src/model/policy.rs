@@ -1,4 +1,4 @@
-//! Policy choices that the configuration reads and other modules apply.
+//! Policy of the authorization server (`[auth]`), and other choices of the operator about access.
 
 use std::time::Duration;
 

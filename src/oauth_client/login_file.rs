@@ -54,7 +54,7 @@ pub(super) struct Login {
     /// The login waiting for a person. Until it succeeds, `state` stays unchanged: the server may have moved to another
     /// authorization server.
     pub(super) pending: Option<WaitingLogin>,
-    /// True if the token endpoint has just said that it does not know the last login's client.
+    /// True if the token endpoint has just said that it does not know the last login's client. Not in the file.
     pub(super) lost_client: bool,
     /// The latest registrations that replaced lost ones.
     registered: Vec<Timestamp>,
@@ -273,7 +273,7 @@ impl LoginFile {
         }
     }
 
-    /// Waits for exclusive access.
+    /// Waits for exclusive access. The lock is a file of its own, since each write replaces the login's.
     pub(super) async fn lock(&self) -> Result<LoginLock, LoginError> {
         let file = private().open(self.path.with_extension("lock")).map_err(|error| self.failed(&error))?;
         loop {
@@ -285,7 +285,11 @@ impl LoginFile {
         }
     }
 
-    /// Reads the login; returns an empty one if the file is missing or unreadable.
+    /// Reads the login; returns an empty one if the file is missing, or has other content.
+    ///
+    /// # Errors
+    ///
+    /// If the file exists and cannot be opened.
     pub(super) fn read(&self) -> Result<Login, LoginError> {
         if let Some((path, id)) = self.earlier.as_ref().filter(|_| !self.path.exists()) {
             let login = Self { path: path.clone(), earlier: None }.read()?;
@@ -302,7 +306,7 @@ impl LoginFile {
         }
     }
 
-    /// Replaces the login atomically.
+    /// Replaces the login atomically, under the lock.
     pub(super) fn write(&self, login: &Login, _: &LoginLock) -> Result<(), LoginError> {
         let next = self.path.with_extension("next");
         let write = || {

@@ -1,4 +1,4 @@
-//! The table of pending authorization requests, after the login.
+//! The table of authorization requests after the login: pending ones and, until they expire, decided ones.
 
 use sqlx::AnyConnection;
 
@@ -112,6 +112,7 @@ impl TransactionTable<'_> {
         if done.rows_affected() == 0 {
             return Ok(false);
         }
+        // without a limit, SQLite takes no offset; `rowid` is a column at PostgreSQL
         sqlx::query(
             "DELETE FROM transactions WHERE id IN (
                 SELECT id FROM transactions WHERE browser = $1

@@ -17,6 +17,7 @@ use tracing_subscriber::{Layer, layer::Context, registry::LookupSpan};
 /// Fields by name: `method`, `path`, `request_id` and `client_ip`.
 pub type Fields = Vec<(&'static str, Box<dyn Value>)>;
 
+/// The fields of one request, made anew for each event.
 #[derive(Clone)]
 pub struct RequestFields {
     /// The digits of its correlation id.
@@ -28,7 +29,8 @@ tokio::task_local! {
     static REQUEST: RequestFields;
 }
 
-/// A layer that writes each event within a span of its request.
+/// A layer that writes each event within a span of its request. It passes on only what formatters of lines need: new
+/// spans, their fields, and events.
 pub struct WithRequestFields<L> {
     writer: L,
     dispatch: OnceLock<WeakDispatch>,

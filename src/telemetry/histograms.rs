@@ -56,7 +56,7 @@ impl Histograms {
 // === impl FixedHistogram ===
 
 impl FixedHistogram {
-    /// One at least of the labels must be there.
+    /// Writes its lines. `labels` must not be empty, since a comma follows.
     fn write(&self, text: &mut String, name: &str, labels: &str) {
         let mut count = 0;
         for (at, here) in self.counts.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The format of lines of the log, which may change while the process runs. Knows nothing of what a line says.
+//! The format of lines of the log, which may change while the process runs.
 
 use std::sync::{
     Arc,
@@ -26,8 +26,8 @@ pub(super) struct SharedFormat {
     is_json: Arc<AtomicBool>,
 }
 
-/// Layer that writes each line with either of two formats. A `reload` layer would be locked while it writes, and
-/// writing a line enters the span of its request, which locks it again.
+/// Layer that writes each line with either of two formats. `tracing_subscriber::reload` would be locked while it
+/// writes, and writing a line opens the span of its request, which would lock it again.
 pub(super) struct EitherFormat<T, J> {
     /// The format in use, which can change at any time.
     pub(super) format: SharedFormat,

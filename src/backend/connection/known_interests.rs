@@ -1,4 +1,7 @@
 //! The server's answers to the subscriptions and log levels of one connection, and the waits for them.
+//!
+//! A `version` is the number of a change of what the connection's sharer wants (`Interests`). An answer covers the
+//! changes up to its version.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -9,8 +12,8 @@ use tokio::{sync::watch, time::timeout};
 
 use crate::{backend::interests::Topic, mcp::ErrorObject};
 
-/// Maximum wait. When a listen ends: until the server has handled that. For the first call on a new connection: until
-/// the server has answered everything wanted.
+/// Maximum wait at the end of a listen, until the server has handled the end, and on a new connection, until the server
+/// has answered everything wanted.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time that topics and the next level wait for the answer to a level. A busy server needs less. If topics went ahead,
 /// calls would lose log messages in the meantime, because another level applies.

@@ -64,10 +64,12 @@ impl ConnectionListen {
         let mut is_first = true;
         let mut refused_at = None;
         loop {
+            // the change up to which this listen has what clients want
             let count = view.seen();
             known.set_level(count);
             let wanted = context.interests.topics(&context.key);
             let mut topics = wanted.clone();
+            // the server refused this listen with the new tasks in it
             if refused_at == Some(count) {
                 topics.retain(|topic| !self.is_new_task(topic));
             }
@@ -194,7 +196,8 @@ impl ConnectionListen {
         context.interests.is_over(&context.key, topic);
     }
 
-    /// Sends notifications for topics that may have changed while no listen was open.
+    /// Sends clients notifications for topics that may have changed while no listen was open. For tasks it asks the
+    /// server first, in the background.
     fn report_updated(&self, topics: &[Topic]) {
         for uri in topics.iter().filter_map(Topic::uri) {
             let params = Payload::of(self.connection.revision(), &json!({ "uri": uri }));

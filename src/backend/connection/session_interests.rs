@@ -1,6 +1,7 @@
 //! Keeps log level and subscriptions of a session up to date with what its clients want, by `logging/setLevel`,
-//! `resources/subscribe` and `resources/unsubscribe`. One task for each connection. Requests run concurrently: none
-//! waits for the answer to another.
+//! `resources/subscribe` and `resources/unsubscribe`. One task for each connection. The requests about topics wait a
+//! moment for the answer to a level, and otherwise run concurrently: each user has a queue with a bound of its own, so
+//! one with many topics delays no other.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -51,6 +52,7 @@ struct ToldLevel {
     /// Number of the newest request.
     newest: u64,
     wanted: Option<Level>,
+    /// Number of the change that `wanted` is from.
     version: u64,
 }
 
@@ -68,6 +70,7 @@ enum ToldTopic {
     Waiting { since: u64 },
     /// The request to subscribe has no answer yet.
     Asked {
+        /// Number of the request: the answer to an earlier one for the same topic does not count.
         attempt: u64,
         /// Dropping it cancels the request.
         _request: DropGuard,

@@ -194,7 +194,8 @@ impl Protocol for SessionProtocol {
         topic.uri().is_some()
     }
 
-    /// Rejects methods that the negotiated version does not have (`translation` 6.5). Unknown methods pass.
+    /// Rejects requests about tasks if the server or its version has none (`translation` 6.5). All versions with
+    /// sessions have the other requests of clients, and unknown methods pass.
     fn check(&self, connection: &ServerConnection, (method, params): (&Method, &Payload)) -> Result<(), ErrorObject> {
         let is_of_tasks = method.is_of_core_tasks();
         if *method == Method::TasksUpdate || is_of_tasks && !connection.tasks().has_tasks() {
@@ -217,7 +218,7 @@ fn without_null_structure(result: Payload) -> Payload {
     if result.structured_content() == Some("null") { result.without("structuredContent") } else { result }
 }
 
-/// Reports a page that a call needs if the client cannot open it (2025-11-25, elicitation).
+/// Reports that a call needs a page that the client cannot open (2025-11-25, elicitation).
 fn note_page(connection: &ServerConnection) {
     let client = &connection.context.client;
     let is_of_version = connection.revision().has(Feature::UrlElicitation);
@@ -299,6 +300,7 @@ impl Audience {
                     metrics::counter!("lockkeeper_server_unattributed_total").increment(1);
                     Self::Nobody
                 }
+                // nobody calls, or only sessions of one user
                 (None, Callers::None | Callers::Many) => Self::All,
             },
         }

@@ -1,4 +1,4 @@
-//! Silence of a server on one connection: calls in a row that timed out.
+//! Silence of a server on one connection: calls in a row that timed out, as `wedged` counts them.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

@@ -25,7 +25,7 @@ const EVERY: Duration = Duration::from_secs(5);
 /// Number of changes that a listen may lag behind; older ones are skipped.
 const BEHIND: usize = 16;
 
-/// A counter, and the client sessions that are subscribed to it.
+/// A counter, and the clients that are subscribed to it.
 #[derive(Debug)]
 pub(super) struct Counter {
     value: AtomicU64,

@@ -16,7 +16,7 @@ use crate::{
     wire::lines::Lines,
 };
 
-/// The writer of the lines.
+/// The server that writes the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineWriter {
     /// A child process, which may print a banner without a line end before its first message.
@@ -35,6 +35,7 @@ pub(super) fn server_input(
     let mut lines = FramedRead::new(input, Lines::charged_to(account));
     let arrivals = async_stream::stream! {
         let mut is_first = true;
+        // after its first message, a process prints no banner
         let mut has_spoken = writer == LineWriter::Peer;
         while let Some(line) = lines.next().await {
             match line {

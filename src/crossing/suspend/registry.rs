@@ -34,6 +34,7 @@ pub(super) struct SuspendedCalls {
     waiting: DashMap<CallId, RegistryEntry>,
     permits: Arc<SuspensionPermits>,
     random: Arc<dyn Random>,
+    /// Random bytes in every id that this process gives.
     process: [u8; 8],
     /// Include the maximum wait for the client.
     limits: Live<LimitsConfig>,
@@ -43,9 +44,10 @@ pub(super) struct SuspendedCalls {
     closed: CancellationToken,
 }
 
-/// One call, and the channel to take it.
+/// One call, which its task drives.
 struct RegistryEntry {
     owner: Arc<Caller>,
+    /// Sends the task a channel, over which it returns the call.
     take: oneshot::Sender<oneshot::Sender<SuspendedCall>>,
 }
 
@@ -117,6 +119,7 @@ async fn wait(
     until: Instant,
     revoked: &CancellationToken,
 ) {
+    // true once the call has its outcome, which it keeps for the client
     let mut over = false;
     let mut reassurance = interval_at(Instant::now() + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
     loop {

@@ -122,7 +122,7 @@ pub(crate) fn invalid() -> ErrorObject {
 // === impl State ===
 
 impl State {
-    /// The kind, the time in milliseconds, and the state.
+    /// The kind, the time in milliseconds, and the state. Kind 1 was a state without its backend.
     fn encode(&self, until: Timestamp) -> Vec<u8> {
         let until = until.as_millis().to_be_bytes();
         match self {

@@ -1,4 +1,5 @@
-//! Requests about tasks to a server of 2025-11-25, for a client of 2026-07-28, and the resulting `DetailedTask`.
+//! Requests about tasks to a server of 2025-11-25, where tasks belong to the core protocol, for a client with the tasks
+//! extension of 2026-07-28: it gets a `DetailedTask`, with the result or the input requests.
 
 use std::{sync::Arc, time::Duration};
 
@@ -65,7 +66,8 @@ impl CoreTasks {
         })
     }
 
-    /// Waits for the result in the client's place, unless a wait is running.
+    /// Waits for the result in the client's place, unless a wait is running: a server of 2025-11-25 asks for input only
+    /// during `tasks/result`, which clients of the extension do not send.
     fn wait_for_input(&self, id: &str, known: &UserTask) {
         let Some(waiter) = PendingInput::wait(&known.input) else { return };
         let (mut reply, account) =

@@ -23,6 +23,7 @@ use crate::{
 #[derive(Clone)]
 pub(super) struct ExtensionOverCore {
     tasks: CoreTasks,
+    /// True if the server runs tools as tasks on request.
     runs_tools: bool,
 }
 
@@ -36,7 +37,8 @@ fn acknowledged() -> Outcome {
     Outcome::Complete(Payload::of(Revision::V2026_07_28, &json!({ "resultType": "complete" })))
 }
 
-/// The context with a requester shared by all requests of the user: tasks outlive the requests that created them.
+/// The context with a requester shared by all requests of the user: tasks outlive the requests that created them. It
+/// mirrors no parameters, since those would be of another request.
 fn of_user(context: Context) -> Context {
     let requester = Requester::TasksOf(context.caller.user.clone());
     Context { requester, mirror: None, ..context }
@@ -57,7 +59,7 @@ impl Server for ExtensionOverCore {
 }
 
 impl ExtensionOverCore {
-    /// Adds the tasks extension to `inner`.
+    /// Adds the tasks extension to `server`.
     pub(super) fn new(server: Arc<dyn Server>, shared: Arc<SharedTasks>, runs_tools: bool) -> Self {
         Self { tasks: CoreTasks { server, shared }, runs_tools }
     }
@@ -86,8 +88,8 @@ impl ExtensionOverCore {
         self.tasks.shared.tools.mode(&name, &*self.tasks.server, &call.context).await != ToolMode::Forbidden
     }
 
-    /// Serves a listen. Its tasks are the caller's. The server's own status notifications have neither results nor input
-    /// requests, and come for tasks that the listen does not name.
+    /// Serves a listen. Its tasks are the caller's. The server's own status notifications are left out: they have neither
+    /// results nor input requests, and come for tasks that the listen does not name.
     fn listen(self, call: Call) -> Reply {
         let ids = listen::task_ids(&call.params);
         let (context, heard) = (of_user(call.context.clone()), self.tasks.server.call(call));

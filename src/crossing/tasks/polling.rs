@@ -14,7 +14,7 @@ use crate::mcp::{
 
 /// Maximum duration of a task. Tasks are meant for long work.
 const MAX_WAIT: Duration = Duration::from_hours(24);
-/// Maximum number of failed polls in a row, where only the connection is to blame.
+/// Maximum number of polls in a row that fail in a way that may pass, such as by a lost connection.
 const MAX_FAULTS: u32 = 5;
 
 /// A wait for one task.
@@ -51,7 +51,7 @@ pub(super) enum WaitEnd {
     Lost(ErrorObject),
 }
 
-/// An answered input request: its key, and the answer.
+/// An answered input request: its claim, its key, and the answer as JSON, or the parts of [`WaitEnd::Unanswered`].
 type TaskAnswer = (InputClaim, String, Result<String, (String, ErrorObject)>);
 
 /// Result of one step.
@@ -226,7 +226,7 @@ impl WaitEnd {
     }
 }
 
-/// The outcome of the call that ran as this task; `None` if the task was cancelled.
+/// The outcome of the call that ran as this task, which has ended; `None` if it was cancelled.
 fn outcome_of(task: &DetailedTask) -> Option<Outcome> {
     let odd = || Outcome::Failed(ErrorObject::internal("the server ended a task and did not say what it came to"));
     match task.status {

@@ -50,6 +50,7 @@ pub(super) struct SessionTasks(Mutex<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     owners: HashMap<Owner, OwnerTasks>,
+    /// The last number given to a task that the gateway itself names.
     last: u64,
     swept: Option<Timestamp>,
 }
@@ -109,7 +110,7 @@ impl CacheTimes {
 // === impl SessionTasks ===
 
 impl SessionTasks {
-    /// Opens the state of a task.
+    /// Adds a task, or records its use.
     pub(super) fn note(&self, id: &str, owner: &Owner, now: Timestamp) {
         let mut inner = self.0.lock();
         inner.sweep(now);
@@ -139,6 +140,7 @@ impl SessionTasks {
         let state = Revocable::new(task, bytes, &context.account, relief)?;
         let mut inner = self.0.lock();
         let tasks = inner.owners.entry(context.caller.owner()).or_default();
+        // a new task counts as used until then
         let entry = tasks.open(&id, until);
         let before = entry.size();
         entry.cached = Some(CachedTask { state, bytes, until });
@@ -190,6 +192,7 @@ impl SessionTasks {
         Some(InputClaim { tasks: Arc::clone(self), owner: owner.clone(), id: id.to_owned(), key: Some(key.to_owned()) })
     }
 
+    /// A number for the id of a task that the gateway itself names.
     pub(super) fn number(&self) -> u64 {
         let mut inner = self.0.lock();
         inner.last += 1;

@@ -40,7 +40,7 @@ impl SharedTasks {
         Arc::new(Self { origin, call_timeout, clock, spawn, of_sessions, of_users, tools })
     }
 
-    /// Opens the state of a task of a client with a session.
+    /// Adds a task of a client with a session, or records its use.
     pub(super) fn note(&self, id: &str, context: &Context) {
         self.of_sessions.note(id, &context.caller.owner(), self.clock.now());
     }

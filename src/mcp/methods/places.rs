@@ -1,5 +1,5 @@
-//! Paths to names, URIs and task ids in messages (`translation` section 5), by kind of message. Paths for extensions
-//! are in the extensions' files.
+//! Paths to names, URIs and task ids in messages (`translation` section 5), by kind of message: the rows of methods say
+//! which ones apply. Paths for extensions are in the extensions' files.
 
 use super::{
     super::{

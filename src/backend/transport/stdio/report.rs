@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::{containment::Containment, environment, spawner::Spawner};
 use crate::model::{BackendId, BackendSpec, ContainmentStatus, TransportSpec};
 
-/// Containment of a server's programs; `None` if the server is not a program, or no program was started yet.
+/// Containment of a server's programs, decided anew as for a start; `None` if the server is not a program, or none
+/// of any server was started yet.
 pub(crate) fn contained(
     spec: &BackendSpec,
     environment: &BTreeMap<String, String>,

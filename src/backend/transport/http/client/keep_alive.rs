@@ -31,7 +31,7 @@ pub(super) fn max_idle(headers: &HeaderMap) -> Duration {
     }
 }
 
-/// True if a TLS connection may be idle for [`UNTOLD_SECURE`].
+/// True if a TLS connection may be idle for [`UNTOLD_SECURE`]: their pool has one idle time for all servers.
 pub(super) fn is_kept(headers: &HeaderMap) -> bool {
     !framing::is_ambiguous(headers) && told_by(headers).is_none_or(|told| told >= UNTOLD_SECURE)
 }
