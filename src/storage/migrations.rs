@@ -98,69 +98,65 @@ const POSTGRESQL_BEFORE: &[EmbeddedMigration] = files! {
     "0280_server_lists"
 };
 
-// === impl Database ===
-
-impl Database {
-    /// Brings the schema up to date.
-    pub(super) async fn migrate(&self) -> Result<(), StorageError> {
-        let migrator = migrator(match self.engine {
-            Engine::Sqlite => SQLITE,
-            Engine::PostgreSql => POSTGRESQL,
-        });
-        if self.is_from_before_the_baseline().await? {
-            self.reach_the_baseline(&migrator).await?;
-        }
-        migrator.run(&self.pool).await.map_err(|error| refused(error, &migrator))
+/// Brings the schema up to date.
+pub(super) async fn run(database: &Database) -> Result<(), StorageError> {
+    let migrator = migrator(match database.engine {
+        Engine::Sqlite => SQLITE,
+        Engine::PostgreSql => POSTGRESQL,
+    });
+    if is_from_before_the_baseline(database).await? {
+        reach_the_baseline(database, &migrator).await?;
     }
+    migrator.run(&database.pool).await.map_err(|error| refused(error, &migrator))
+}
 
-    async fn is_from_before_the_baseline(&self) -> Result<bool, StorageError> {
-        let tables = match self.engine {
-            Engine::Sqlite => "SELECT count(*) FROM sqlite_schema WHERE name = '_sqlx_migrations'",
-            Engine::PostgreSql => "SELECT count(*) FROM pg_class WHERE oid = to_regclass('_sqlx_migrations')",
-        };
-        if sqlx::query_scalar::<_, i64>(tables).fetch_one(&self.pool).await? == 0 {
-            return Ok(false);
-        }
-        let earlier = "SELECT count(*) FROM _sqlx_migrations WHERE version < $1";
-        Ok(sqlx::query_scalar::<_, i64>(earlier).bind(BASELINE).fetch_one(&self.pool).await? > 0)
+async fn is_from_before_the_baseline(database: &Database) -> Result<bool, StorageError> {
+    let tables = match database.engine {
+        Engine::Sqlite => "SELECT count(*) FROM sqlite_schema WHERE name = '_sqlx_migrations'",
+        Engine::PostgreSql => "SELECT count(*) FROM pg_class WHERE oid = to_regclass('_sqlx_migrations')",
+    };
+    if sqlx::query_scalar::<_, i64>(tables).fetch_one(&database.pool).await? == 0 {
+        return Ok(false);
     }
+    let earlier = "SELECT count(*) FROM _sqlx_migrations WHERE version < $1";
+    Ok(sqlx::query_scalar::<_, i64>(earlier).bind(BASELINE).fetch_one(&database.pool).await? > 0)
+}
 
-    /// Runs what is missing up to the baseline. If the database then has exactly the migrations that led there, with their
-    /// checksums, the baseline's row replaces theirs.
-    async fn reach_the_baseline(&self, migrator: &Migrator) -> Result<(), StorageError> {
-        let before = self::migrator(match self.engine {
-            Engine::Sqlite => SQLITE_BEFORE,
-            Engine::PostgreSql => POSTGRESQL_BEFORE,
-        });
-        match before.run(&self.pool).await {
-            // another process was quicker
-            Err(MigrateError::VersionMissing(BASELINE)) => return Ok(()),
-            ran => ran.map_err(|error| refused(error, migrator))?,
-        }
-        let mut change = self.batch().await?;
-        if self.engine == Engine::PostgreSql {
-            sqlx::query("LOCK TABLE _sqlx_migrations IN SHARE ROW EXCLUSIVE MODE").execute(&mut *change).await?;
-        }
-        let rows = "SELECT version, checksum FROM _sqlx_migrations ORDER BY version";
-        let rows: Vec<(i64, Vec<u8>)> = sqlx::query_as(rows).fetch_all(&mut *change).await?;
-        let led_here = before.iter().map(|one| (one.version, &*one.checksum));
-        if !rows.iter().map(|(version, checksum)| (*version, checksum.as_slice())).eq(led_here) {
-            return Ok(());
-        }
-        sqlx::query("DELETE FROM _sqlx_migrations").execute(&mut *change).await?;
-        for baseline in migrator.iter().filter(|one| one.version == BASELINE) {
-            sqlx::query(
-                "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
-                 VALUES ($1, $2, TRUE, $3, 0)",
-            )
-            .bind(BASELINE)
-            .bind(&*baseline.description)
-            .bind(&*baseline.checksum)
-            .execute(&mut *change)
-            .await?;
-        }
-        Ok(change.commit().await?)
+/// Runs what is missing up to the baseline. If the database then has exactly the migrations that led there, with their
+/// checksums, the baseline's row replaces theirs.
+async fn reach_the_baseline(database: &Database, migrator: &Migrator) -> Result<(), StorageError> {
+    let before = self::migrator(match database.engine {
+        Engine::Sqlite => SQLITE_BEFORE,
+        Engine::PostgreSql => POSTGRESQL_BEFORE,
+    });
+    match before.run(&database.pool).await {
+        // another process was quicker
+        Err(MigrateError::VersionMissing(BASELINE)) => return Ok(()),
+        ran => ran.map_err(|error| refused(error, migrator))?,
     }
+    let mut change = database.batch().await?;
+    if database.engine == Engine::PostgreSql {
+        sqlx::query("LOCK TABLE _sqlx_migrations IN SHARE ROW EXCLUSIVE MODE").execute(&mut *change).await?;
+    }
+    let rows = "SELECT version, checksum FROM _sqlx_migrations ORDER BY version";
+    let rows: Vec<(i64, Vec<u8>)> = sqlx::query_as(rows).fetch_all(&mut *change).await?;
+    let led_here = before.iter().map(|one| (one.version, &*one.checksum));
+    if !rows.iter().map(|(version, checksum)| (*version, checksum.as_slice())).eq(led_here) {
+        return Ok(());
+    }
+    sqlx::query("DELETE FROM _sqlx_migrations").execute(&mut *change).await?;
+    for baseline in migrator.iter().filter(|one| one.version == BASELINE) {
+        sqlx::query(
+            "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+             VALUES ($1, $2, TRUE, $3, 0)",
+        )
+        .bind(BASELINE)
+        .bind(&*baseline.description)
+        .bind(&*baseline.checksum)
+        .execute(&mut *change)
+        .await?;
+    }
+    Ok(change.commit().await?)
 }
 
 /// Why the schema could not be brought up to date.

@@ -14,7 +14,7 @@ use url::Url;
 use super::{
     Storage,
     database::{Database, Engine, LOCK_TIMEOUT, StorageError},
-    file,
+    file, migrations,
 };
 
 /// Maximum time for an idle connection to a server to answer before its use.
@@ -60,7 +60,7 @@ impl Storage {
             Database::connect(AnyPoolOptions::new().max_connections(1), place, NEW).await?.pool.close().await;
         }
         let database = Database::connect(AnyPoolOptions::new().max_connections(4), place, DURABLE).await?;
-        database.migrate().await?;
+        migrations::run(&database).await?;
         let mcp_sessions = Database::connect(AnyPoolOptions::new().max_connections(2), place, RELAXED).await?;
         let purges = Database::connect(AnyPoolOptions::new().max_connections(1), place, PURGING).await?;
         Ok(Self { rounds: database.clone(), mcp_sessions, database, purges })
@@ -77,7 +77,7 @@ impl Storage {
         };
         // separate, since a migration may take a while
         let migrating = Database::connect(limited(1), place, QUIET).await?;
-        migrating.migrate().await?;
+        migrations::run(&migrating).await?;
         migrating.pool.close().await;
         let database = Database::connect(limited(13), place, LIMITED).await?;
         let rounds = Database::connect(limited(2), place, LIMITED).await?;
@@ -143,7 +143,7 @@ impl Storage {
     /// An empty database in memory, which ends with the process.
     pub async fn in_memory() -> Result<Self, StorageError> {
         let database = Database::in_memory().await?;
-        database.migrate().await?;
+        migrations::run(&database).await?;
         Ok(Self::of_one(database))
     }
 
