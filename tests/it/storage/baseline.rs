@@ -1,11 +1,19 @@
 //! Databases from before the baseline, on both engines.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, path::Path, sync::Arc};
 
-use lockkeeper::storage::Storage;
+use axum::body::Body;
+use http::{Request, StatusCode, header};
+use lockkeeper::{
+    oauth::{MasterKeySource, OAuth, OAuthSettings},
+    storage::{Storage, StorageError},
+    support::{ManualClock, OsRandom, Timestamp},
+};
 use sqlx::{AnyPool, AssertSqlSafe, migrate::Migrator};
+use url::form_urlencoded;
 
 use super::filling::{Ages, Filling, empty_database};
+use crate::support::oauth::{HOME, send};
 
 /// What SQLite reports of its schema: tables, columns, indexes and foreign keys. It doesn't report triggers and conditions of
 /// indexes other than as text, nor the checks of a table, which are counted.
@@ -50,7 +58,7 @@ pub(super) async fn run_before(pool: &AnyPool, up_to: i64) {
     migrator.run(pool).await.unwrap();
 }
 
-async fn open(folder: &Path, server: Option<&str>) -> Result<Storage, lockkeeper::storage::StorageError> {
+async fn open(folder: &Path, server: Option<&str>) -> Result<Storage, StorageError> {
     match server {
         None => Storage::open(&folder.join("lockkeeper.sqlite3")).await,
         Some(url) => Storage::connect(url).await,
@@ -147,4 +155,62 @@ async fn a_database_with_a_changed_migration_stays_as_it_is() {
     let refusal = open(folder.path(), None).await.unwrap_err().to_string();
     assert!(refusal.contains("migration 120 was previously applied but has been modified"), "{refusal}");
     assert_eq!(versions(&pool).await, before);
+}
+
+/// What the people of an old gateway have: a dump of its database is beside it.
+#[derive(serde::Deserialize)]
+struct OldGateway {
+    /// When it stopped, in seconds since the epoch.
+    at: i64,
+    issuer: String,
+    master_key: String,
+    ada: String,
+    bob: String,
+    client: String,
+    refresh_token: String,
+}
+
+/// Keys of people and tokens of apps of an old gateway go on working, and every row is there.
+async fn people_go_on(server: Option<&str>) {
+    let name = if server.is_some() { "postgres" } else { "sqlite" };
+    let of_old = |kind: &str| fs::read_to_string(format!("tests/it/storage/before/{name}.{kind}")).unwrap();
+    let old: OldGateway = serde_json::from_str(&of_old("json")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (url, pool) = empty_database(folder.path(), server).await;
+    if server.is_none() {
+        sqlx::raw_sql("PRAGMA foreign_keys = OFF").execute(&pool).await.unwrap();
+    }
+    sqlx::raw_sql(AssertSqlSafe(of_old("sql"))).execute(&pool).await.unwrap();
+    let before = content(&pool).await;
+    let storage = open(folder.path(), server.map(|_| url.as_str())).await.unwrap();
+    assert_eq!(content(&pool).await, before);
+    assert_eq!(versions(&pool).await, [300]);
+
+    let key_file = folder.path().join("master.key");
+    fs::write(&key_file, &old.master_key).unwrap();
+    fs::set_permissions(&key_file, fs::Permissions::from_mode(0o600)).unwrap();
+    let settings = OAuthSettings { master_key: MasterKeySource::File(key_file), ..OAuthSettings::new(&old.issuer) };
+    let clock = Arc::new(ManualClock::new(Timestamp::from_seconds(old.at)));
+    let oauth = OAuth::open(storage, clock, Arc::new(OsRandom), settings).await.unwrap();
+    for (user, key) in [("ada", &old.ada), ("bob", &old.bob)] {
+        let holder = oauth.keys().authenticate(key, HOME).await.unwrap();
+        assert_eq!(holder.user.to_string(), user);
+    }
+    let form = [("grant_type", "refresh_token"), ("client_id", &old.client), ("refresh_token", &old.refresh_token)];
+    let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
+    let request = Request::post("/oauth/token").header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+    let answer = send(&oauth.router(), request.body(Body::from(form)).unwrap()).await;
+    assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
+}
+
+#[tokio::test]
+async fn people_go_on_with_a_file_of_an_old_gateway() {
+    people_go_on(None).await;
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server: scripts/test-postgres"]
+async fn people_go_on_with_a_server_of_an_old_gateway() {
+    let server = crate::support::postgres().unwrap();
+    people_go_on(Some(&server)).await;
 }
