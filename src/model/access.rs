@@ -144,8 +144,8 @@ impl AccessSubject<'_> {
     }
 }
 
-/// The rights of a token with these scopes at an endpoint, through a key or account with these rights (`OA-113`). At the
-/// endpoint of a group, the scope of the group covers each of its servers.
+/// The rights of a token with these scopes at an endpoint, through a key or account with these rights (`OA-113`). At
+/// the endpoint of a group, the scope of the group covers each of its servers.
 pub fn granted(scopes: &Scopes, target: &Target, groups: &Groups, key: &Rights) -> Rights {
     let mut rights = scopes.rights();
     if let Target::Backend(id) = target

@@ -1,5 +1,5 @@
-//! The schema of the database: a baseline for each engine, the migrations after it, and those that led to it. They are embedded
-//! in the program.
+//! The schema of the database: a baseline for each engine, the migrations after it, and those that led to it. They are
+//! embedded in the program.
 
 use sqlx::{
     SqlStr,
@@ -125,8 +125,8 @@ impl Database {
         Ok(sqlx::query_scalar::<_, i64>(earlier).bind(BASELINE).fetch_one(&self.pool).await? > 0)
     }
 
-    /// Runs what is missing up to the baseline. If the database then has exactly the migrations that led there, with their
-    /// checksums, the baseline's row replaces theirs.
+    /// Runs what is missing up to the baseline. If the database then has exactly the migrations that led there, with
+    /// their checksums, the baseline's row replaces theirs.
     async fn reach_the_baseline(&self, migrator: &Migrator) -> Result<(), StorageError> {
         let before = self::migrator(match self.engine {
             Engine::Sqlite => SQLITE_BEFORE,
