@@ -1,7 +1,7 @@
 //! The account page: apps, backends, and revocation (`OA-132`). A user may have several keys: each key shows and ends
 //! only grants that allow no more than the key.
 
-use std::{cmp::Reverse, collections::HashSet, sync::Arc, time::Duration};
+use std::{cmp::Reverse, collections::HashSet, iter, sync::Arc, time::Duration};
 
 use axum::{
     extract::{self, Query, rejection::QueryRejection},
@@ -27,7 +27,8 @@ use crate::{
         Access, AccessPlace, AccessSubject, ApiKey, BackendId, GrantId, Groups, KeyAccount, KeyHistory, KeyKind,
         ServerVerdict, StateVerdict, Target, UserId,
         status::{
-            BackendState, BackendStatus, GroupStatus, ListedClients, SessionStatus, Status, last_output, summary,
+            BackendState, BackendStatus, GroupStatus, ListedClients, OfferCounts, SessionStatus, Status, last_output,
+            summary,
         },
     },
     oauth::{GrantView, KeyHolder},
@@ -181,7 +182,7 @@ pub(super) fn backends(
             .into_iter()
             .map(|(backend, seen)| pages::BackendItem {
                 lacks_login: missing.contains(&backend.id),
-                ..backend_row(backend, seen)
+                ..backend_row(backend, seen, usable(state, (holder, &groups), backend))
             })
             .collect(),
         groups: status.groups.iter().filter_map(|group| group_item(group, subject)).collect(),
@@ -211,7 +212,26 @@ fn group_item(group: &GroupStatus, subject: AccessSubject<'_>) -> Option<pages::
     (!servers.is_empty()).then(|| pages::GroupItem { id: group.id.clone(), url: group.url.clone(), servers })
 }
 
-fn backend_row(backend: &BackendStatus, verdict: StateVerdict) -> pages::BackendItem {
+/// The numbers of what this person may use of a server; tools that are not known yet are left out.
+fn usable(state: &WebState, (holder, groups): (&KeyHolder, &Groups), backend: &BackendStatus) -> OfferCounts {
+    let (subject, all) = (holder.subject(), backend.counts);
+    let Ok(id) = BackendId::parse(&backend.id) else { return all };
+    let targets = iter::once(Target::Merged).chain(groups.iter().map(|group| Target::Backend(group.id.clone())));
+    let seen: Vec<(Target, Access)> = targets
+        .filter_map(|target| match subject.server(AccessPlace::At(&target, groups), &id) {
+            ServerVerdict::Visible(access) => Some((target, access)),
+            ServerVerdict::Hidden => None,
+        })
+        .collect();
+    if seen.is_empty() {
+        // an administrator, who sees the server but may not use it
+        return all;
+    }
+    let tools = |(target, access): (Target, Access)| Some((state.tools)(&target, &id, &holder.user)?.callable(access));
+    OfferCounts { tools: seen.into_iter().filter_map(tools).max().unwrap_or_default(), ..all }
+}
+
+fn backend_row(backend: &BackendStatus, verdict: StateVerdict, counts: OfferCounts) -> pages::BackendItem {
     let mut said: Vec<String> = Vec::new();
     let mut output = Vec::new();
     if verdict == StateVerdict::Whole {
@@ -220,7 +240,6 @@ fn backend_row(backend: &BackendStatus, verdict: StateVerdict) -> pages::Backend
     }
     match &backend.state {
         BackendState::Ready => {
-            let counts = backend.counts;
             let offers = [(counts.tools, "tool"), (counts.prompts, "prompt"), (counts.resources, "resource")];
             let offers = offers.into_iter().filter(|(number, _)| *number > 0);
             let offers: Vec<_> = offers.map(|(number, thing)| texts::count(number, thing)).collect();

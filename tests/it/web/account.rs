@@ -34,6 +34,30 @@ async fn the_start_page_shows_the_url_to_everybody_and_the_state_after_a_login()
 }
 
 #[tokio::test]
+async fn the_start_page_counts_the_tools_that_this_person_may_call() {
+    let site = Site::with_group().await;
+    let keys = [
+        (&[("files", Access::Full)][..], "11 tools, 1 resource"),
+        (&[("files", Access::ReadOnly)], "7 tools, 1 resource"),
+        (&[("work", Access::ReadOnly)], "7 tools, 1 resource"),
+        (&[("files", Access::ReadOnly), ("work", Access::Full)], "11 tools, 1 resource"),
+    ];
+    for (number, (rights, counted)) in keys.into_iter().enumerate() {
+        let mut held = Rights::none();
+        for (name, access) in rights {
+            held.backends.allow(&BackendId::parse(name).unwrap(), *access);
+        }
+        let key = site.joined_key(&format!("key {number}"), held).await;
+        let mut browser = site.browser();
+        browser.log_in_alone(&key).await;
+        for path in ["/", "/account"] {
+            let page = browser.get(path).await.body;
+            assert!(page.contains(counted), "{rights:?} {path}: {page}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_start_page_has_links_that_add_the_endpoint_to_editors() {
     let site = Site::open().await;
     let page = site.browser().get("/").await.body;
