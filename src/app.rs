@@ -39,11 +39,7 @@ mod stored_task_owners;
 mod this_process;
 mod tls;
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use anyhow::Context as _;
 use tokio::{net::TcpListener, time::timeout};
@@ -52,6 +48,7 @@ use url::Url;
 
 use self::{
     call_path::{CallPath, CallPathDeps, World},
+    control::WrittenControlFile,
     kept_lists::KeptLists,
     known_servers::{KnownServers, ServerRecords},
     log_switch::LogSwitch,
@@ -101,11 +98,7 @@ pub struct App {
     service: HttpService,
     connections: listener::ListenerSettings,
     public_url: PublicUrl,
-    control: ControlFile,
-    data_dir: PathBuf,
-    /// These reserve the data folder for one gateway, with a record of it, and the database for one gateway or its
-    /// replicas.
-    locks: (RecordGuard, DataLock, DatabaseClaim),
+    control: WrittenControlFile,
     process: ThisProcess,
     /// The listener for other replicas; `None` without `[replica]`.
     door: Option<ReplicaDoor>,
@@ -114,6 +107,9 @@ pub struct App {
     background: Background,
     reloader: Arc<Reloader>,
     live: LiveSettings,
+    /// These reserve the data folder for one gateway, with a record of it, and the database for one gateway or its
+    /// replicas. Last, so that they are dropped after everything that uses either.
+    locks: (RecordGuard, DataLock, DatabaseClaim),
 }
 
 /// The base that the other parts are built on.
@@ -123,7 +119,7 @@ struct Foundation<'a> {
     live: &'a LiveSettings,
     public_url: &'a PublicUrl,
     bound: SocketAddr,
-    control: &'a ControlFile,
+    control: &'a WrittenControlFile,
     storage: Storage,
     oauth: OAuth,
     upstream: Upstream,
@@ -165,6 +161,7 @@ impl App {
         let settings = module_settings::oauth(&config, &live, &public_url);
         let oauth = authorization_server(settings, &providers, &storage, &world).await?;
         private_proxies::agree(&config.http.trusted_proxies, &oauth, world.clock.now()).await?;
+        shared_users::tell(&oauth).await?;
         let upstream = upstream_client(&config, (&oauth, &storage), (&master, &public_url), &world)?;
         let deps = TlsDeps { config: &config, storage: &storage, master: &master, bound, world: &world };
         let tls = TlsPart::build(deps, plain).await?;
@@ -189,14 +186,12 @@ impl App {
             tls: tls.as_ref(),
         };
         let (service, parts, background, reloader) = foundation.assemble(world)?;
-        shared_users::tell(&parts.oauth).await?;
         Ok(Self {
             listener,
             service,
             connections,
             public_url,
             control,
-            data_dir: config.data_dir,
             locks: (process.guard(), lock, claim),
             process,
             door,
@@ -241,9 +236,23 @@ impl App {
     /// the configured delay. After that it accepts no new connections, gives running calls the configured time, and
     /// ends all parts in the reverse order of their creation. It also ends if a thread panics.
     pub async fn serve(self, signal: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
-        let Self { listener, service, connections, control, data_dir, locks, door, tls, .. } = self;
+        match listener::WorkerThreads::start(module_settings::workers()) {
+            Ok(threads) => self.serve_on(threads, signal).await,
+            Err(error) => {
+                self.parts.end(None).await;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Serves on these threads, and ends all parts.
+    async fn serve_on(
+        self,
+        threads: listener::WorkerThreads,
+        signal: impl Future<Output = ()> + Send + 'static,
+    ) -> anyhow::Result<()> {
+        let Self { listener, service, connections, control, locks, door, tls, .. } = self;
         let (parts, background, live) = (self.parts, self.background, self.live);
-        let threads = listener::WorkerThreads::start(module_settings::workers())?;
         let deposed = parts.watch(background);
         let drain = CancellationToken::new();
         let lifecycle = listener::Lifecycle {
@@ -291,7 +300,7 @@ impl App {
             () = threads.failed() => Err(anyhow::anyhow!("a worker thread panicked: the log tells where")),
             () = deposed.cancelled() => Err(Deposed.into()),
         };
-        control.remove(&data_dir);
+        drop(control);
         if deposed.is_cancelled() {
             // nothing may be sent any more, so do not wait longer for it
             let _ = timeout(running(), parts.end(door)).await;
@@ -323,11 +332,10 @@ fn control_file(
     public_url: &PublicUrl,
     tls: Option<&TlsPart>,
     world: &World,
-) -> anyhow::Result<ControlFile> {
+) -> anyhow::Result<WrittenControlFile> {
     let control = ControlFile::new(bound, public_url, Secret::new(world.random.token()));
     let control = tls.map_or(control.clone(), |tls| tls.reached_by(control));
-    control.write(data_dir).context("the control file cannot be written")?;
-    Ok(control)
+    WrittenControlFile::write(control, data_dir).context("the control file cannot be written")
 }
 
 /// Checks that no other gateway uses this data folder. One may begin to before the folder is locked.
@@ -388,7 +396,7 @@ impl Foundation<'_> {
             since: world.clock.now(),
             leaving: world.leaving.clone(),
             started: Latch::default(),
-            control: self.control.token.digest(),
+            control: self.control.token(),
         };
         let desk = self.desk((&path, &status), log, &world);
         let web = self.web(public_url.clone(), status, Self::tools(&path), &world);
@@ -422,7 +430,7 @@ impl Foundation<'_> {
             log,
             tracker: world.tracker.clone(),
             cancel: world.cancel.clone(),
-            control: self.control.token.digest(),
+            control: self.control.token(),
         }
     }
 

@@ -45,5 +45,5 @@ pub use self::{
     saved_tokens::{IssuedTokens, RefreshEnd, SavedTokens, TokenGrant},
     server_identity::{fits, is_same, is_server},
     token_response::TokenFailure,
-    tokens::{AuthenticatedClient, TokenSource},
+    tokens::{AuthenticatedClient, TokenSource, client_secret_basic},
 };

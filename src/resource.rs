@@ -329,8 +329,8 @@ fn has_place(request: &Request, caller: &Caller) -> bool {
 }
 
 /// True for the path of a protected endpoint: `/mcp`, `/mcp/{backend}`, with or without a trailing slash; `/sse`,
-/// `/sse/{backend}`, `/messages`, `/ws`, `/ws/{backend}`. The documents below them need no credential (`OA-16`), nor does the
-/// Server Card at `/mcp/server-card` (SEP-2127).
+/// `/sse/{backend}`, `/messages`, `/ws`, `/ws/{backend}`. The documents below them need no credential (`OA-16`), nor
+/// does the Server Card at `/mcp/server-card` (SEP-2127).
 pub fn is_protected(path: &str) -> bool {
     let Some(path) = path.strip_prefix('/') else { return false };
     let Some((root, below)) = path.split_once('/') else { return matches!(path, "mcp" | "sse" | "messages" | "ws") };

@@ -1,6 +1,7 @@
 //! Shared helpers: boxes, time, randomness, secrets, digests, signed tokens, rate limits, fair turns, work off the
-//! workers, the memory budget, the silence of peers, the processes of the machine, maps, one-time values, printable text, streams of bytes, pieces of
-//! buffers, a writer that never waits, the launcher of programs, and the context of log events.
+//! workers, the memory budget, the silence of peers, the processes of the machine, maps, one-time values, printable
+//! text, streams of bytes, pieces of buffers, a writer that never waits, the launcher of programs, and the context of
+//! log events.
 
 pub mod background_writer;
 pub mod boxed;

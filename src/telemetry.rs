@@ -1,7 +1,7 @@
 //! Setup of logs and metrics. Knows nothing of what is logged.
 //!
-//! Logs go to the writer that they are given, which is standard error: standard output holds only the output of commands.
-//! [`Telemetry::render`] renders metrics for Prometheus.
+//! Logs go to the writer that they are given, which is standard error: standard output holds only the output of
+//! commands. [`Telemetry::render`] renders metrics for Prometheus.
 
 mod described;
 mod escaped;

@@ -1,5 +1,5 @@
 //! Control file: address and token of the running gateway, for readers of its data folder. Written at the start,
-//! removed at the end.
+//! removed at the end, also if the start fails.
 
 use std::{
     fs, io,
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     config::{PublicUrl, files},
-    support::Secret,
+    support::{Digest, Secret},
 };
 
 /// Address and token of the running gateway, for commands on this machine.
@@ -80,12 +80,40 @@ impl ControlFile {
         ))
     }
 
-    /// Removes the file when the gateway ends, unless another gateway has written its own in the meantime.
-    pub fn remove(&self, data_dir: &Path) {
+    /// Removes the file, unless another gateway has written its own in the meantime.
+    fn remove(&self, data_dir: &Path) {
         let own = |there: &Self| there.token.expose() == self.token.expose();
         if Self::read(data_dir).ok().flatten().as_ref().is_some_and(own) {
             let _ = fs::remove_file(files::control(data_dir));
         }
+    }
+}
+
+/// The control file of this gateway. Dropping it removes the file.
+#[derive(Debug)]
+pub(super) struct WrittenControlFile {
+    file: ControlFile,
+    data_dir: PathBuf,
+}
+
+// === impl WrittenControlFile ===
+
+impl WrittenControlFile {
+    /// Writes the file into the data folder.
+    pub(super) fn write(file: ControlFile, data_dir: &Path) -> io::Result<Self> {
+        file.write(data_dir)?;
+        Ok(Self { file, data_dir: data_dir.to_owned() })
+    }
+
+    /// Digest of its token, to check requests.
+    pub(super) fn token(&self) -> Digest {
+        self.file.token.digest()
+    }
+}
+
+impl Drop for WrittenControlFile {
+    fn drop(&mut self) {
+        self.file.remove(&self.data_dir);
     }
 }
 
@@ -110,9 +138,20 @@ mod tests {
             let mode = fs::metadata(files::control(folder.path())).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
-        ControlFile::new("127.0.0.1:1".parse().unwrap(), &url, Secret::new("another")).remove(folder.path());
+    }
+
+    #[test]
+    fn it_ends_with_its_gateway_but_not_with_an_earlier_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = PublicUrl::parse("https://mcp.example.com").unwrap();
+        let written = |token| {
+            let file = ControlFile::new("127.0.0.1:8080".parse().unwrap(), &url, Secret::new(token));
+            WrittenControlFile::write(file, folder.path()).unwrap()
+        };
+        let (earlier, later) = (written("t0ken"), written("another"));
+        drop(earlier);
         assert!(ControlFile::read(folder.path()).unwrap().is_some());
-        control.remove(folder.path());
+        drop(later);
         assert!(ControlFile::read(folder.path()).unwrap().is_none());
     }
 }

@@ -109,7 +109,8 @@ pub(super) struct HeldParts {
     pub(super) oauth: OAuth,
 }
 
-/// Ends everything held for users, keys and apps whose access ends, by this process or another, until the senders are dropped.
+/// Ends everything held for users, keys and apps whose access ends, by this process or another, until the senders are
+/// dropped.
 pub(super) async fn end_held(
     mut gone: broadcast::Receiver<UserId>,
     mut ended: broadcast::Receiver<EndedAccess>,

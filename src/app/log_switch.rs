@@ -59,7 +59,8 @@ impl LogSwitch {
         Ok(over)
     }
 
-    /// Returns to the configured filter after this time, unless another one takes its place before: then `over` is cancelled.
+    /// Returns to the configured filter after this time, unless another one takes its place before: then `over` is
+    /// cancelled.
     pub(super) async fn end_after(&self, over: CancellationToken, time: Duration) {
         if over.run_until_cancelled(tokio::time::sleep(time)).await.is_none() {
             return;

@@ -41,7 +41,7 @@ impl Demo {
 
     /// Drops the subscriptions of a client that has left.
     pub(super) fn forget(&self, requester: &Requester) {
-        self.counter.forget(requester);
+        self.counter.unsubscribe(requester);
     }
 
     fn tool(&self, params: &Payload, context: &Context) -> Reply {

@@ -131,8 +131,8 @@ impl StartError {
         self.unavailable(backend, &self.to_string())
     }
 
-    /// The same for a caller who does not administer the gateway, and learns no more than on its pages: a reason that may
-    /// name files and hosts, or quote the server, is left to the operator.
+    /// The same for a caller who does not administer the gateway, and learns no more than on its pages: a reason that
+    /// may name files and hosts, or quote the server, is left to the operator.
     pub fn of_users_call(&self, backend: &BackendId) -> ErrorObject {
         self.unavailable(backend, &self.public_reason())
     }

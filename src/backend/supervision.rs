@@ -225,19 +225,17 @@ impl Supervision {
         };
         self.serve(base, &key, &connection).await;
         let began = Instant::now();
-        let reason = tokio::select! {
+        let ended = tokio::select! {
             biased;
             Ok(()) = restarts.changed() => {
                 connection.end(RESTARTED);
-                connection.reason()
+                None
             }
-            reason = connection.over() => reason,
+            reason = connection.over() => Some(reason),
         };
         self.0.lost(base);
         let output = connection.output();
-        if reason == RESTARTED {
-            return self.started_anew(restarts, output).await;
-        }
+        let Some(reason) = ended else { return self.started_anew(restarts, output).await };
         if self.0.era.doubted().is_some() {
             tracing::info!(server = %self.0.spec.id, reason, "the server's protocol era is detected again");
             return SessionEnded::EraChanged(Failure { error: StartError::Unreachable(reason), output });

@@ -78,11 +78,11 @@ key_rows! {
         ///
         /// Only with `auth = "oauth"`.
         authorize_params: TableOfTexts, None("{ prompt = \"select_account\" }");
-        /// With `true`, URLs named by the server may be in a private network, or reachable only through the proxy of the
-        /// environment.
+        /// With `true`, URLs named by the server may be in a private network, or reachable only through the proxy of
+        /// the environment.
         ///
-        /// By default only public addresses and the origin of `url` are allowed, and other loopback addresses if `url` has
-        /// one. Only with `auth`.
+        /// By default only public addresses and the origin of `url` are allowed, and other loopback addresses if `url`
+        /// has one. Only with `auth`.
         private_authorization_server: Flag, Value("false");
     }
 }

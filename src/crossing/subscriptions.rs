@@ -1,5 +1,5 @@
-//! `resources/subscribe` of a session, which is a listen at its server (`translation` 3.4, SUB). Holds nothing: the listen
-//! lasts as long as the reply to the request.
+//! `resources/subscribe` of a session, which is a listen at its server (`translation` 3.4, SUB). Holds nothing: the
+//! listen lasts as long as the reply to the request.
 
 use crate::mcp::{Call, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server, listen};
 

@@ -4,7 +4,7 @@ use http::Method;
 use url::Url;
 
 use super::{
-    discovery::DiscoveredDocuments,
+    discovery::{self, DiscoveredDocuments},
     exchange::{ProbeRequest, ProbeResponse, Prober},
     finding::Finding,
 };
@@ -49,6 +49,16 @@ pub(super) async fn problems(
     let endpoints = ["token_endpoint", "registration_endpoint"];
     for url in endpoints.into_iter().filter_map(|name| found.server.url_of(name)) {
         problems.extend(preflight(prober, &url, &["content-type"]).await?);
+    }
+    Ok(problems)
+}
+
+/// The problems that a page of another origin has with a server that needs no login. Such a page sends no token.
+pub(super) async fn problems_without_login(prober: &Prober, server: &Url) -> Result<Vec<Finding>, Finding> {
+    let mut problems = preflight(prober, server, &["content-type", "mcp-protocol-version"]).await?;
+    let answer = discovery::first_response_from(prober, server, Some(ORIGIN)).await?;
+    if !allows_origin(&answer) {
+        problems.push(if is_doubled(&answer) { doubled(server) } else { unreadable(server) });
     }
     Ok(problems)
 }

@@ -52,10 +52,20 @@ const CHALLENGE: &str = "WWW-Authenticate of";
 
 /// The response to the first request of a client, which has no token.
 pub(super) async fn first_response(prober: &Prober, server: &Url) -> Result<ProbeResponse, Finding> {
+    first_response_from(prober, server, None).await
+}
+
+/// The same; with an `origin`, as a web page sends the request.
+pub(super) async fn first_response_from(
+    prober: &Prober,
+    server: &Url,
+    origin: Option<&str>,
+) -> Result<ProbeResponse, Finding> {
     let client_info = json!({ "name": "lockkeeper-doctor", "version": env!("CARGO_PKG_VERSION") });
     let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client_info });
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params }).to_string();
-    let headers = [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
+    let mut headers = vec![("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
+    headers.extend(origin.map(|origin| ("origin", origin)));
     prober.send(ProbeRequest { method: Method::POST, url: server, headers: &headers, body }).await
 }
 

@@ -110,18 +110,24 @@ impl Doctor {
 
     /// Collects problems in `findings`; the error is the problem that ended the examination.
     async fn walk(&self, client: &'static ClientProfile, findings: &mut Vec<Finding>) -> Result<Reached, Finding> {
-        let (challenge, problems) = match discovery::first_answer(&self.prober, &self.server).await? {
-            FirstAnswer::Served => return Ok(Reached::NoLogin),
-            FirstAnswer::Refused(challenge, problems) => (challenge, problems),
-        };
-        findings.extend(problems);
+        let answer = discovery::first_answer(&self.prober, &self.server).await?;
         findings.extend(self.certificate.get_or_init(|| certificate::ends_soon(&self.server)).await.clone());
         if client.requires.contains(&Requirement::PublicAddress) {
             findings.extend_from_slice(self.reach.get_or_init(|| reach::problems(&self.server)).await);
         }
+        let is_page = client.requires.contains(&Requirement::CrossOrigin);
+        let (challenge, problems) = match answer {
+            FirstAnswer::Served if is_page => {
+                findings.extend(cross_origin::problems_without_login(&self.prober, &self.server).await?);
+                return Ok(Reached::NoLogin);
+            }
+            FirstAnswer::Served => return Ok(Reached::NoLogin),
+            FirstAnswer::Refused(challenge, problems) => (challenge, problems),
+        };
+        findings.extend(problems);
         let found = discovery::discover(&self.prober, &self.server, challenge).await?;
         findings.extend(client.requires.iter().flat_map(|requirement| requirement.broken(&self.server, &found)));
-        if client.requires.contains(&Requirement::CrossOrigin) {
+        if is_page {
             findings.extend(cross_origin::problems(&self.prober, &self.server, &found).await?);
         }
         let scope = client.scope(|source| named_scope(&found, source));

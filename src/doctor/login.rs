@@ -1,6 +1,5 @@
 //! A login that a person could finish now: the authorization request, and the token requests that would follow.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use oauth2::{PkceCodeChallenge, PkceCodeVerifier};
 use url::{Url, form_urlencoded};
 
@@ -9,7 +8,10 @@ use super::{
     discovery::DiscoveredDocuments,
     registration::{ClientAuthMethod, KnownClient},
 };
-use crate::support::{Random, Secret};
+use crate::{
+    oauth_client::client_secret_basic,
+    support::{Random, Secret},
+};
 
 /// A login up to the page that a person sees.
 pub struct OpenLogin {
@@ -108,8 +110,7 @@ impl OpenLogin {
         let mut authorization = None;
         match self.method {
             ClientAuthMethod::SecretBasic => {
-                let credentials = STANDARD.encode(format!("{}:{secret}", self.client_id));
-                authorization = Some(Secret::new(format!("Basic {credentials}")));
+                authorization = Some(client_secret_basic(&self.client_id, secret));
             }
             ClientAuthMethod::SecretPost => {
                 form.append_pair("client_id", &self.client_id).append_pair("client_secret", secret);
@@ -119,5 +120,32 @@ impl OpenLogin {
             }
         }
         TokenEndpointRequest { url: self.token_endpoint.clone(), authorization, form: Secret::new(form.finish()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+    use super::*;
+
+    // RFC 6749 2.3.1: each is form-encoded before both are joined
+    #[test]
+    fn a_colon_in_an_id_or_a_secret_separates_nothing() {
+        let login = OpenLogin {
+            url: Url::parse("https://as.example/authorize").unwrap(),
+            redirect_uri: "http://127.0.0.1/callback".to_owned(),
+            state: "s".to_owned(),
+            issuer: None,
+            client_id: "urn:client".to_owned(),
+            secret: Some(Secret::new("a:b c%")),
+            method: ClientAuthMethod::SecretBasic,
+            verifier: Secret::new("v"),
+            token_endpoint: Url::parse("https://as.example/token").unwrap(),
+            resource: None,
+        };
+        let sent = login.refresh("token").authorization.unwrap();
+        let credentials = STANDARD.decode(sent.expose().strip_prefix("Basic ").unwrap()).unwrap();
+        assert_eq!(credentials, b"urn%3Aclient:a%3Ab+c%25");
     }
 }

@@ -1,4 +1,5 @@
-//! Where a server's word on its tools differs from `read_only_tools`. The operator sees it and decides; nothing follows it.
+//! Where a server's word on its tools differs from `read_only_tools`. The operator sees it and decides; nothing follows
+//! it.
 
 use std::collections::HashSet;
 
@@ -10,8 +11,8 @@ const LOOKED_AT: usize = 2_000;
 /// Names in a sentence.
 const SHOWN: usize = 5;
 
-/// A sentence about listed tools that the server says change something, or that it says nothing of while it says of others
-/// that they only read.
+/// A sentence about listed tools that the server says change something, or that it says nothing of while it says of
+/// others that they only read.
 pub(super) fn contrary(tools: &List, listed: &HashSet<String>) -> Option<String> {
     let hints = hints(tools);
     let has_hints = hints.iter().any(|(_, hint)| *hint == ToolHint::Reads);

@@ -21,8 +21,8 @@ use crate::{
 /// Interval of progress while a call waits for its server.
 const WAIT_INTERVAL: Duration = Duration::from_secs(15);
 
-/// The layer that reports progress after each `interval` of silence, to clients that gave a token; `None`: only while a call
-/// waits for its server.
+/// The layer that reports progress after each `interval` of silence, to clients that gave a token; `None`: only while a
+/// call waits for its server.
 pub fn heartbeat(interval: Option<Duration>) -> Layer {
     Arc::new(move |Beneath { backend, server, .. }| Arc::new(Heartbeats { backend: backend.clone(), server, interval }))
 }

@@ -125,8 +125,8 @@ config_keys! {
         spares: usize = count(1, 0 to 16);
         /// Processes for each user (or for all) that shares, so that requests of the server find their client.
         ///
-        /// While requests wait for a person, up to three times as many more serve other calls; one more, or an eighth, serves
-        /// users who would wait for others.
+        /// While requests wait for a person, up to three times as many more serve other calls; one more, or an eighth,
+        /// serves users who would wait for others.
         parallel: usize = count(4, 1 to 1_000);
         /// The tools that `mcp:<name>:read` may call.
         read_only_tools: Vec<String> = texts(any_text, "[\"read_file\"]");

@@ -189,7 +189,7 @@ impl TokenSource {
         let mut fields = vec![("token", token.expose()), ("token_type_hint", hint)];
         let id = client.client.id.as_str();
         let basic = match &client.client.auth {
-            RegisteredAuth::Basic(secret) => Some(basic(id, secret.expose())),
+            RegisteredAuth::Basic(secret) => Some(client_secret_basic(id, secret.expose())),
             RegisteredAuth::Post(secret) => {
                 fields.extend([("client_id", id), ("client_secret", secret.expose())]);
                 None
@@ -239,7 +239,7 @@ impl TokenSource {
 }
 
 /// The header of `client_secret_basic` (RFC 6749 2.3.1).
-fn basic(id: &str, secret: &str) -> Secret {
+pub fn client_secret_basic(id: &str, secret: &str) -> Secret {
     let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
     Secret::new(format!("Basic {}", STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret)))))
 }

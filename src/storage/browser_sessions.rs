@@ -2,7 +2,7 @@
 
 use sqlx::Row as _;
 
-use super::database::{Database, StorageError};
+use super::database::{Database, NO_LIMIT, StorageError};
 use crate::{
     model::KeyId,
     support::{Digest, Timestamp},
@@ -47,11 +47,12 @@ impl BrowserSessionTable<'_> {
         sqlx::query(
             "DELETE FROM browser_sessions WHERE id_digest IN (
                 SELECT id_digest FROM browser_sessions WHERE key_id = $1 AND id_digest <> $2
-                ORDER BY used_at DESC LIMIT 9223372036854775807 OFFSET $3 - 1)",
+                ORDER BY used_at DESC LIMIT $4 OFFSET $3 - 1)",
         )
         .bind(session.key.as_str())
         .bind(session.id.as_bytes().as_slice())
         .bind(MAX_PER_KEY)
+        .bind(NO_LIMIT)
         .execute(&mut *change)
         .await?;
         Ok(change.commit().await?)

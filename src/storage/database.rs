@@ -15,6 +15,9 @@ use crate::support::Timestamp;
 /// Maximum time to wait for a lock of the database.
 pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// For `LIMIT` where only an `OFFSET` is meant: SQLite takes no `OFFSET` alone, and PostgreSQL no `LIMIT -1`.
+pub(super) const NO_LIMIT: i64 = i64::MAX;
+
 /// Connection pool. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Database {

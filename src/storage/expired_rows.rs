@@ -100,8 +100,8 @@ const EXPIRED: &[(&str, Duration)] = &[
 pub struct ExpiredRows<'a>(pub(super) &'a Database);
 
 impl ExpiredRows<'_> {
-    /// Deletes expired rows that have no further use: requests, codes, revocations, counts, and grants with their tokens. Takes
-    /// a few at a time, and leaves the database to others in between.
+    /// Deletes expired rows that have no further use: requests, codes, revocations, counts, and grants with their
+    /// tokens. Takes a few at a time, and leaves the database to others in between.
     pub async fn delete(&self, now: Timestamp) -> Result<(), StorageError> {
         for (statement, kept) in EXPIRED {
             self.0.run_in_steps(*statement, &[(now - *kept).as_millis()]).await?;
@@ -109,8 +109,8 @@ impl ExpiredRows<'_> {
         self.delete_grants(now).await
     }
 
-    /// Deletes grants that have ended, with their tokens: only whole families, so that reuse is detected until the end of the
-    /// grant (OA-136).
+    /// Deletes grants that have ended, with their tokens: only whole families, so that reuse is detected until the end
+    /// of the grant (OA-136).
     async fn delete_grants(&self, now: Timestamp) -> Result<(), StorageError> {
         let mut steps = Steps::begin(self.0.engine);
         while self.has_ended_grants(now).await? {

@@ -148,8 +148,8 @@ impl InvitationTable<'_> {
         Ok(row.and_then(|(outcome,)| outcome))
     }
 
-    /// Accepts a link: adds its key, and its user if new, whose other open links end. Returns false, without changes, if the
-    /// link cannot be used; of several concurrent calls only one succeeds.
+    /// Accepts a link: adds its key, and its user if new, whose other open links end. Returns false, without changes,
+    /// if the link cannot be used; of several concurrent calls only one succeeds.
     pub async fn accept(&self, digest: &Digest, made: LinkedKey<'_>, now: Timestamp) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
         let Some(used) = usable(&mut change, digest, now).await? else { return Ok(false) };

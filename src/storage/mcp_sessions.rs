@@ -13,8 +13,8 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
-/// Maximum number of rows of one owner's connections; the least recent ones leave. Connections themselves are bounded by
-/// `sessions_per_user`.
+/// Maximum number of rows of one owner's connections; the least recent ones leave. Connections themselves are bounded
+/// by `sessions_per_user`.
 const MAX_CONNECTION_ROWS: i64 = 128;
 
 /// The rows of one owner: `$1` to `$3` are user, client and key.

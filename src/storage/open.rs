@@ -66,8 +66,8 @@ impl Storage {
         Ok(Self { rounds: database.clone(), mcp_sessions, database, purges })
     }
 
-    /// Connects to the PostgreSQL database at `url`, with up to 20 connections, and runs the migrations. Waits up to 5 s
-    /// for a connection or a lock, and 10 s for an answer. Commits are as durable as those of [`Storage::open`].
+    /// Connects to the PostgreSQL database at `url`, with up to 20 connections, and runs the migrations. Waits up to
+    /// 5 s for a connection or a lock, and 10 s for an answer. Commits are as durable as those of [`Storage::open`].
     pub async fn connect(url: &str) -> Result<Self, StorageError> {
         let place = (Engine::PostgreSql, url);
         let limited = |connections| {
@@ -94,8 +94,8 @@ impl Storage {
         Ok(Self::of_one(Database::connect(pool, (Engine::Sqlite, &url), "").await?))
     }
 
-    /// Opens the SQLite database at `path` for a look. Nothing is written, and no file is made beside it; without a gateway,
-    /// what a killed one wrote last is not seen.
+    /// Opens the SQLite database at `path` for a look. Nothing is written, and no file is made beside it; without a
+    /// gateway, what a killed one wrote last is not seen.
     pub async fn open_to_look(path: &Path) -> Result<Self, StorageError> {
         let beside = |suffix: &str| {
             let mut name = path.as_os_str().to_owned();
@@ -147,7 +147,8 @@ impl Storage {
         Ok(Self::of_one(database))
     }
 
-    /// An empty database for tests: in memory, or a new schema of the PostgreSQL database at `server`, which stays there.
+    /// An empty database for tests: in memory, or a new schema of the PostgreSQL database at `server`, which stays
+    /// there.
     pub async fn for_tests(server: Option<&str>) -> Result<Self, StorageError> {
         static SCHEMAS: AtomicU32 = AtomicU32::new(0);
         let Some(server) = server else { return Self::in_memory().await };

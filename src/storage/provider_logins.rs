@@ -3,7 +3,7 @@
 use sqlx::AnyConnection;
 
 use super::{
-    database::{Database, StorageError, moment},
+    database::{Database, NO_LIMIT, StorageError, moment},
     grants,
 };
 use crate::{
@@ -49,11 +49,12 @@ impl ProviderLoginTable<'_> {
         sqlx::query(
             "DELETE FROM provider_sessions WHERE session IN (
                 SELECT session FROM provider_sessions WHERE key_id = $1 AND session <> $2
-                ORDER BY created DESC LIMIT 9223372036854775807 OFFSET $3 - 1)",
+                ORDER BY created DESC LIMIT $4 OFFSET $3 - 1)",
         )
         .bind(key.as_str())
         .bind(session.as_bytes().as_slice())
         .bind(MAX_SESSIONS)
+        .bind(NO_LIMIT)
         .execute(&mut *change)
         .await?;
         Ok(change.commit().await?)

@@ -6,7 +6,7 @@ use sqlx::AnyConnection;
 
 use super::{
     columns::columns,
-    database::{Database, StorageError, moment},
+    database::{Database, NO_LIMIT, StorageError, moment},
     revocations,
 };
 use crate::{
@@ -176,12 +176,13 @@ async fn prune(change: &mut AnyConnection, grant: &GrantId, now: Timestamp) -> R
     sqlx::query(
         "DELETE FROM refresh_tokens WHERE digest IN (
              SELECT digest FROM refresh_tokens WHERE grant_id = $1
-             ORDER BY rowid DESC LIMIT 9223372036854775807 OFFSET $2
+             ORDER BY rowid DESC LIMIT $4 OFFSET $2
          ) AND (rotated IS NOT NULL OR withdrawn < $3)",
     )
     .bind(grant.as_str())
     .bind(MAX_FAMILY)
     .bind((now - WITHDRAWN_KEPT).as_millis())
+    .bind(NO_LIMIT)
     .execute(change)
     .await?;
     Ok(())

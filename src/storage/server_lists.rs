@@ -1,5 +1,5 @@
-//! The last lists of each server, so that clients are shown them after a restart until it answers. Sealed ones are sealed
-//! elsewhere.
+//! The last lists of each server, so that clients are shown them after a restart until it answers. Sealed ones are
+//! sealed elsewhere.
 
 use std::time::Duration;
 
@@ -75,8 +75,8 @@ impl ServerListTable<'_> {
         .transpose()
     }
 
-    /// Makes these changes in one transaction. If more than 4 MiB are then kept for a user at a server, the oldest of the other
-    /// lists are deleted, those that the gateway asked for itself last.
+    /// Makes these changes in one transaction. If more than 4 MiB are then kept for a user at a server, the oldest of
+    /// the other lists are deleted, those that the gateway asked for itself last.
     pub async fn write(
         &self,
         changes: &[(ServerListKey, ServerListChange)],

@@ -4,7 +4,7 @@ use sqlx::AnyConnection;
 
 use super::{
     columns::columns,
-    database::{Database, StorageError, moment},
+    database::{Database, NO_LIMIT, StorageError, moment},
     grants,
 };
 use crate::{
@@ -112,23 +112,25 @@ impl TransactionTable<'_> {
         if done.rows_affected() == 0 {
             return Ok(false);
         }
-        // without a limit, SQLite takes no offset; `rowid` is a column at PostgreSQL
+        // `rowid` is a column at PostgreSQL
         sqlx::query(
             "DELETE FROM transactions WHERE id IN (
                 SELECT id FROM transactions WHERE browser = $1
-                ORDER BY expires DESC, rowid DESC LIMIT 9223372036854775807 OFFSET $2)",
+                ORDER BY expires DESC, rowid DESC LIMIT $3 OFFSET $2)",
         )
         .bind(row.browser.as_bytes().as_slice())
         .bind(MAX_PER_BROWSER)
+        .bind(NO_LIMIT)
         .execute(&mut *change)
         .await?;
         sqlx::query(
             "DELETE FROM transactions WHERE id IN (
                 SELECT id FROM transactions WHERE user_id = $1
-                ORDER BY expires DESC, rowid DESC LIMIT 9223372036854775807 OFFSET $2)",
+                ORDER BY expires DESC, rowid DESC LIMIT $3 OFFSET $2)",
         )
         .bind(row.user.as_str())
         .bind(MAX_PER_USER)
+        .bind(NO_LIMIT)
         .execute(&mut *change)
         .await?;
         change.commit().await?;

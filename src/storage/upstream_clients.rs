@@ -1,7 +1,7 @@
 //! The tables of the gateway's registrations at authorization servers, and of the authorization requests that browsers
 //! take there. Their content is sealed.
 
-use super::database::{Database, StorageError};
+use super::database::{Database, NO_LIMIT, StorageError};
 use crate::{
     model::{BackendId, UserId},
     support::{Digest, Timestamp},
@@ -120,10 +120,11 @@ impl UpstreamClientTable<'_> {
         sqlx::query(
             "DELETE FROM upstream_requests WHERE state IN (
                 SELECT state FROM upstream_requests WHERE user_id = $1
-                ORDER BY expires DESC, rowid DESC LIMIT 9223372036854775807 OFFSET $2)",
+                ORDER BY expires DESC, rowid DESC LIMIT $3 OFFSET $2)",
         )
         .bind(row.user.as_str())
         .bind(MAX_PER_USER)
+        .bind(NO_LIMIT)
         .execute(&mut *change)
         .await?;
         change.commit().await?;

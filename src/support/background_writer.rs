@@ -45,8 +45,8 @@ struct Queue {
 // === impl BackgroundWriter ===
 
 impl BackgroundWriter {
-    /// Starts the thread for `target`. Lines that do not fit in the queue, or that the target refuses, are lost; `report`
-    /// is called on the thread.
+    /// Starts the thread for `target`. Lines that do not fit in the queue, or that the target refuses, are lost;
+    /// `report` is called on the thread.
     ///
     /// # Errors
     ///

@@ -85,8 +85,8 @@ impl DigestKey {
         Self(SipHasher24::new_with_key(&key))
     }
 
-    /// The digest of `text` under this key (SipHash-2-4, 128 bits): a tenth of the work of SHA-256 where the processor has no
-    /// instructions for that.
+    /// The digest of `text` under this key (SipHash-2-4, 128 bits): a tenth of the work of SHA-256 where the processor
+    /// has no instructions for that.
     pub fn digest(&self, text: &str) -> u128 {
         self.0.hash(text.as_bytes()).into()
     }

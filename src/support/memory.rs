@@ -5,8 +5,8 @@
 //! furthest above its share pays for the next charge: it gives up what it can best do without ([`Relief`]). The last
 //! eighth is for holders within their share, so they do not wait for a greedy one.
 //!
-//! The first [`STEP`] bytes of each holding are free, and the rest is charged in such steps. So a message that waits for a
-//! moment writes no counter that others write.
+//! The first [`STEP`] bytes of each holding are free, and the rest is charged in such steps. So a message that waits
+//! for a moment writes no counter that others write.
 
 mod charge;
 mod claim;

@@ -1,4 +1,5 @@
-//! The processes of this machine with their parents, groups and memory, as the kernel shows them (Linux). Knows nothing of servers.
+//! The processes of this machine with their parents, groups and memory, as the kernel shows them (Linux). Knows nothing
+//! of servers.
 
 use std::{
     collections::{BTreeSet, HashMap},

@@ -10,7 +10,8 @@ use super::{
     histograms::Histograms,
 };
 
-/// Counters and gauges of the exporter, and histograms of our own: the exporter's keep each value until somebody collects them.
+/// Counters and gauges of the exporter, and histograms of our own: the exporter's keep each value until somebody
+/// collects them.
 pub(super) struct MetricRecorder {
     exporter: PrometheusRecorder,
     histograms: Arc<Histograms>,

@@ -1,4 +1,5 @@
-//! Keeps the certificate new: reads its files again when they change, or orders another one in time. One for each gateway.
+//! Keeps the certificate new: reads its files again when they change, or orders another one in time. One for each
+//! gateway.
 
 use std::{
     fs,

@@ -1,7 +1,7 @@
 //! The account page: apps, backends, and revocation (`OA-132`). A user may have several keys: each key shows and ends
 //! only grants that allow no more than the key.
 
-use std::{cmp::Reverse, collections::HashSet, sync::Arc, time::Duration};
+use std::{cmp::Reverse, collections::HashSet, iter, sync::Arc, time::Duration};
 
 use axum::{
     extract::{self, Query, rejection::QueryRejection},
@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use super::{
     account_page, accounts,
+    app_grants::AppGrants,
     forms::Purpose,
     login::{self, ButtonForm},
     pages::{self, PageResponse},
@@ -27,7 +28,8 @@ use crate::{
         Access, AccessPlace, AccessSubject, ApiKey, BackendId, GrantId, Groups, KeyAccount, KeyHistory, KeyKind,
         ServerVerdict, StateVerdict, Target, UserId,
         status::{
-            BackendState, BackendStatus, GroupStatus, ListedClients, SessionStatus, Status, last_output, summary,
+            BackendState, BackendStatus, GroupStatus, ListedClients, OfferCounts, SessionStatus, Status, last_output,
+            summary,
         },
     },
     oauth::{GrantView, KeyHolder},
@@ -53,11 +55,12 @@ pub(super) struct AccountQuery {
     done: Option<AccountNotice>,
 }
 
-/// Form of the *Disconnect* button of a grant.
+/// Form of the *Disconnect* button of an app.
 #[derive(Deserialize)]
 pub(super) struct RevokeForm {
     #[serde(default)]
     token: String,
+    /// Ids of its grants, separated by spaces.
     #[serde(default)]
     grant: String,
 }
@@ -124,14 +127,17 @@ fn covers(holder: &KeyHolder, client: &SessionStatus) -> bool {
     client.rights.as_ref().is_some_and(|rights| holder.subject().covers(AccessSubject { user: &user, rights }))
 }
 
-/// `POST /account/revoke`: revokes one grant.
+/// `POST /account/revoke`: revokes the grants of one row.
 pub(super) async fn revoke(
     extract::State(state): extract::State<Arc<WebState>>,
     visitor: Visitor,
     PostedForm(form): PostedForm<RevokeForm>,
 ) -> Result<Response, Problem> {
     let Some(holder) = holder_of(&visitor, &form.token).await? else { return Ok(login::go_on(&state, None)) };
-    let revoked = state.oauth.grants().revoke_within(&holder, &GrantId::new(form.grant)).await?;
+    let mut revoked = false;
+    for grant in form.grant.split_ascii_whitespace() {
+        revoked |= state.oauth.grants().revoke_within(&holder, &GrantId::new(grant)).await?;
+    }
     Ok(back(&state, if revoked { "revoked" } else { "nothing-to-revoke" }))
 }
 
@@ -181,7 +187,7 @@ pub(super) fn backends(
             .into_iter()
             .map(|(backend, seen)| pages::BackendItem {
                 lacks_login: missing.contains(&backend.id),
-                ..backend_row(backend, seen)
+                ..backend_row(backend, seen, usable(state, (holder, &groups), backend))
             })
             .collect(),
         groups: status.groups.iter().filter_map(|group| group_item(group, subject)).collect(),
@@ -211,7 +217,26 @@ fn group_item(group: &GroupStatus, subject: AccessSubject<'_>) -> Option<pages::
     (!servers.is_empty()).then(|| pages::GroupItem { id: group.id.clone(), url: group.url.clone(), servers })
 }
 
-fn backend_row(backend: &BackendStatus, verdict: StateVerdict) -> pages::BackendItem {
+/// The numbers of what this person may use of a server; tools that are not known yet are left out.
+fn usable(state: &WebState, (holder, groups): (&KeyHolder, &Groups), backend: &BackendStatus) -> OfferCounts {
+    let (subject, all) = (holder.subject(), backend.counts);
+    let Ok(id) = BackendId::parse(&backend.id) else { return all };
+    let targets = iter::once(Target::Merged).chain(groups.iter().map(|group| Target::Backend(group.id.clone())));
+    let seen: Vec<(Target, Access)> = targets
+        .filter_map(|target| match subject.server(AccessPlace::At(&target, groups), &id) {
+            ServerVerdict::Visible(access) => Some((target, access)),
+            ServerVerdict::Hidden => None,
+        })
+        .collect();
+    if seen.is_empty() {
+        // an administrator, who sees the server but may not use it
+        return all;
+    }
+    let tools = |(target, access): (Target, Access)| Some((state.tools)(&target, &id, &holder.user)?.callable(access));
+    OfferCounts { tools: seen.into_iter().filter_map(tools).max().unwrap_or_default(), ..all }
+}
+
+fn backend_row(backend: &BackendStatus, verdict: StateVerdict, counts: OfferCounts) -> pages::BackendItem {
     let mut said: Vec<String> = Vec::new();
     let mut output = Vec::new();
     if verdict == StateVerdict::Whole {
@@ -220,7 +245,6 @@ fn backend_row(backend: &BackendStatus, verdict: StateVerdict) -> pages::Backend
     }
     match &backend.state {
         BackendState::Ready => {
-            let counts = backend.counts;
             let offers = [(counts.tools, "tool"), (counts.prompts, "prompt"), (counts.resources, "resource")];
             let offers = offers.into_iter().filter(|(number, _)| *number > 0);
             let offers: Vec<_> = offers.map(|(number, thing)| texts::count(number, thing)).collect();
@@ -251,31 +275,39 @@ fn apps(
 ) -> Vec<account_page::AppItem> {
     let (now, backends) = (state.clock.now(), &state.oauth.settings().backends);
     let (groups, servers) = (backends.groups(), backends.servers());
-    let is_of = |client: &SessionStatus, view: &GrantView| client.grant.as_ref() == Some(&view.grant.id);
-    let app = |view: &GrantView| {
-        let subject = AccessSubject { user: &view.grant.user, rights: &view.rights };
-        let server = |id: &BackendId| match subject.server(AccessPlace::At(&view.grant.endpoint.target, &groups), id) {
+    let connected = AppGrants::collect(grants);
+    let is_of = |client: &SessionStatus, app: &AppGrants<'_>| client.grant.as_ref().is_some_and(|id| app.has(id));
+    let opened = |app: &AppGrants<'_>| -> Vec<account_page::AppServer> {
+        let GrantView { grant, rights, .. } = app.latest;
+        let subject = AccessSubject { user: &grant.user, rights };
+        let server = |id: &BackendId| match subject.server(AccessPlace::At(&grant.endpoint.target, &groups), id) {
             ServerVerdict::Visible(access) => {
                 let (name, lacks_login) = (id.to_string(), missing.contains(id.as_str()));
                 Some(account_page::AppServer { name, access, lacks_login })
             }
             ServerVerdict::Hidden => None,
         };
-        let own = clients.iter().filter(|client| is_of(client, view)).map(|client| client_row(client)).collect();
-        let row = grant_row(view, servers.iter().filter_map(server).collect(), own, now);
-        account_page::AppItem::Connected(Box::new(row))
+        servers.iter().filter_map(server).collect()
     };
-    let connected: Vec<account_page::AppItem> = grants.iter().map(app).collect();
-    let others = clients.iter().filter(|client| !grants.iter().any(|view| is_of(client, view)));
-    connected.into_iter().chain(others.map(|client| account_page::AppItem::Client(client_row(client)))).collect()
+    let row = |app: &AppGrants<'_>| {
+        let own = clients.iter().filter(|client| is_of(client, app)).map(|client| client_row(client)).collect();
+        let (mut servers, others) = (opened(app), app.others(&connected).map(opened).collect::<Vec<_>>());
+        // first what the app's other grants lack, so that the summary shows it
+        servers.sort_by_key(|server| others.iter().all(|other| other.contains(server)));
+        let distinction = app.distinction(&connected, &groups);
+        account_page::AppItem::Connected(Box::new(grant_row(app, (servers, own, distinction), now)))
+    };
+    let rows: Vec<account_page::AppItem> = connected.iter().map(row).collect();
+    let others = clients.iter().filter(|client| !connected.iter().any(|app| is_of(client, app)));
+    rows.into_iter().chain(others.map(|client| account_page::AppItem::Client(client_row(client)))).collect()
 }
 
 fn grant_row(
-    view: &GrantView,
-    servers: Vec<account_page::AppServer>,
-    clients: Vec<account_page::ClientItem>,
+    app: &AppGrants<'_>,
+    (servers, clients, distinction): (Vec<account_page::AppServer>, Vec<account_page::ClientItem>, Option<String>),
     now: Timestamp,
 ) -> account_page::GrantItem {
+    let view = app.latest;
     let grant = &view.grant;
     let brief = |server: &account_page::AppServer| {
         let mark = if server.access == Access::ReadOnly { " (read-only)" } else { "" };
@@ -284,18 +316,19 @@ fn grant_row(
     let names: Vec<String> = servers.iter().filter(|server| !server.lacks_login).map(brief).collect();
     let permissions = texts::permissions(&grant.scopes, &Groups::default());
     account_page::GrantItem {
-        id: grant.id.to_string(),
+        ids: app.ids(),
+        distinction,
         client: view.client_name.clone(),
         destination: texts::grant_destination(view),
         permissions: permissions.into_iter().filter(|one| one.sensitivity == texts::Sensitivity::High).collect(),
         summary: first_names(&names, SHOWN_SERVERS)
             .unwrap_or_else(|| if servers.is_empty() { "no servers" } else { "no others" }.to_owned()),
         servers,
-        ends: texts::day(grant.expires),
+        ends: texts::day(app.expires()),
         clients,
         endpoint: grant.endpoint.to_string(),
         key: (!grant.user.is_of_key()).then(|| view.key_name.clone()),
-        created: texts::ago(now.since(grant.created)),
+        created: app.connected(now),
         used: grant.last_used.map_or_else(|| "never".to_owned(), |used| texts::ago(now.since(used))),
     }
 }

@@ -1,5 +1,5 @@
 //! The style sheet, the script and the logo, embedded in the binary. Their URLs contain a digest of the content, so
-//! that browsers may cache them forever.
+//! that browsers may cache them forever. Browsers also request the logo at `/favicon.ico`, and cache it for a day.
 
 use std::sync::LazyLock;
 
@@ -16,6 +16,10 @@ const STYLE: &str = include_str!("../../templates/lockkeeper.css");
 const SCRIPT: &str = include_str!("../../templates/pressed.js");
 const MARK: &str = include_str!("../../templates/mark.svg");
 
+const FOREVER: &str = "public, max-age=31536000, immutable";
+/// For a URL without a digest: another version of the gateway may have another logo.
+const FOR_A_DAY: &str = "public, max-age=86400";
+
 static STYLE_PATH: LazyLock<String> = LazyLock::new(|| path("lockkeeper.css", STYLE));
 static SCRIPT_PATH: LazyLock<String> = LazyLock::new(|| path("pressed.js", SCRIPT));
 static MARK_PATH: LazyLock<String> = LazyLock::new(|| path("mark.svg", MARK));
@@ -23,16 +27,16 @@ static MARK_PATH: LazyLock<String> = LazyLock::new(|| path("mark.svg", MARK));
 /// `GET /assets/{file}`.
 pub(super) async fn serve(Path(file): Path<String>) -> Result<Response, Problem> {
     match file.as_str() {
-        "lockkeeper.css" => Ok(lasting("text/css; charset=utf-8", STYLE)),
-        "pressed.js" => Ok(lasting("text/javascript; charset=utf-8", SCRIPT)),
-        "mark.svg" => Ok(lasting("image/svg+xml", MARK)),
+        "lockkeeper.css" => Ok(cached(FOREVER, "text/css; charset=utf-8", STYLE)),
+        "pressed.js" => Ok(cached(FOREVER, "text/javascript; charset=utf-8", SCRIPT)),
+        "mark.svg" => Ok(cached(FOREVER, "image/svg+xml", MARK)),
         _ => Err(Problem::not_found()),
     }
 }
 
 /// `GET /favicon.ico`, which browsers request automatically.
 pub(super) async fn favicon() -> Response {
-    lasting("image/svg+xml", MARK)
+    cached(FOR_A_DAY, "image/svg+xml", MARK)
 }
 
 /// Path of the style sheet, below the base path.
@@ -54,8 +58,8 @@ fn path(file: &str, content: &str) -> String {
     format!("/assets/{file}?{}", Digest::sha256(content).short_hex(6))
 }
 
-fn lasting(kind: &'static str, content: &'static str) -> Response {
+fn cached(lifetime: &'static str, kind: &'static str, content: &'static str) -> Response {
     let kind = (header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    let cache = HeaderValue::from_static("public, max-age=31536000, immutable");
-    ([kind, (header::CACHE_CONTROL, cache)], content).into_response()
+    let cache = (header::CACHE_CONTROL, HeaderValue::from_static(lifetime));
+    ([kind, cache], content).into_response()
 }

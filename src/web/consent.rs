@@ -68,11 +68,12 @@ fn later(target: &Target, scopes: &Scopes, groups: &Groups) -> Option<&'static s
 }
 
 fn tools(most: Access, counts: Option<ToolCounts>) -> String {
-    let Some(ToolCounts { tools, changing, read_only }) = counts else { return "tools not known yet".to_owned() };
-    let all = texts::count(tools, "tool");
+    let Some(counts) = counts else { return "tools not known yet".to_owned() };
+    let ToolCounts { tools, changing, .. } = counts;
+    let all = texts::count(counts.callable(most), "tool");
     match (tools, changing) {
         (0, _) => "no tools".to_owned(),
-        _ if most == Access::ReadOnly => texts::count(read_only, "tool"),
+        _ if most == Access::ReadOnly => all,
         (_, 0) => format!("{all}, none changes data"),
         (1, _) => format!("{all}, which may change data"),
         _ => format!("{all}, {changing} may change data"),

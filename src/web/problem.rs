@@ -130,15 +130,20 @@ impl Problem {
 
     /// A login at a server that failed.
     pub(super) fn unconnectable(error: &LoginError) -> Self {
-        let (status, advice) = match error {
-            LoginError::Untrusted(_) => (StatusCode::BAD_REQUEST, "Tell the operator of this gateway."),
+        let (status, code, advice) = match error {
+            LoginError::Untrusted(_) => {
+                (StatusCode::BAD_REQUEST, "invalid_request", "Tell the operator of this gateway.")
+            }
             LoginError::NoRegistration { .. } => (
                 StatusCode::BAD_GATEWAY,
+                "server_error",
                 "The operator of this gateway registers it there, and sets `client_id` for this server.",
             ),
-            _ => {
-                (StatusCode::BAD_GATEWAY, "Try again later. If the error persists, tell the operator of this gateway.")
-            }
+            _ => (
+                StatusCode::BAD_GATEWAY,
+                "temporarily_unavailable",
+                "Try again later. If the error persists, tell the operator of this gateway.",
+            ),
         };
         let text = match error {
             LoginError::NoRegistration { issuer, redirect_uri } => format!(
@@ -148,15 +153,7 @@ impl Problem {
             error => format!("The login at the server did not succeed: {error}."),
         };
         let title = "The server cannot be connected";
-        Self {
-            status,
-            error: "temporarily_unavailable",
-            title,
-            text,
-            advice: vec![advice],
-            retry_after: None,
-            reason: None,
-        }
+        Self { status, error: code, title, text, advice: vec![advice], retry_after: None, reason: None }
     }
 
     /// There is no page at this address.
@@ -320,5 +317,29 @@ impl From<tower_sessions::session::Error> for Problem {
     fn from(error: tower_sessions::session::Error) -> Self {
         tracing::error!(%error, "a browser session could not be read or written");
         if session::is_busy(&error) { Self::of_status(StatusCode::SERVICE_UNAVAILABLE) } else { Self::internal() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // RFC 6749 4.1.2.1: `temporarily_unavailable` is for what passes
+    #[test]
+    fn a_login_that_fails_until_the_operator_acts_is_not_called_temporary() {
+        let by_hand = LoginError::NoRegistration {
+            issuer: "https://as.example".to_owned(),
+            redirect_uri: "https://mcp.example.com/cb".to_owned(),
+        };
+        for (error, status, code) in [
+            (LoginError::Untrusted("it names another issuer".to_owned()), 400, "invalid_request"),
+            (by_hand, 502, "server_error"),
+            (LoginError::Unavailable("it answers 503".to_owned()), 502, "temporarily_unavailable"),
+        ] {
+            let problem = Problem::unconnectable(&error);
+            let tries_again = problem.advice[0].contains("Try again later");
+            assert_eq!((problem.status.as_u16(), problem.error), (status, code), "{error}");
+            assert_eq!(tries_again, code == "temporarily_unavailable", "{error}");
+        }
     }
 }

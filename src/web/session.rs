@@ -139,7 +139,7 @@ impl SessionStore for BrowserSessionStore {
 
 impl fmt::Debug for BrowserSessionStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").finish_non_exhaustive()
+        f.debug_struct("BrowserSessionStore").finish_non_exhaustive()
     }
 }
 

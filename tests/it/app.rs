@@ -32,11 +32,16 @@ mod websocket;
 
 use std::path::Path;
 
-use lockkeeper::{app::ControlFile, model::status::Status};
+use lockkeeper::{
+    app::{App, ControlFile},
+    config::CommandLineOptions,
+    model::status::Status,
+    telemetry::Telemetry,
+};
 use reqwest::{Response, StatusCode};
 
 use crate::{
-    kit::gateway::{Gateway, make_key},
+    kit::gateway::{Gateway, configuration, environment, make_key},
     support::data_folder::DataFolder,
 };
 
@@ -234,4 +239,14 @@ async fn the_status_is_for_administrators_and_for_readers_of_the_data_folder() {
     }
     gateway.stop().await;
     assert!(ControlFile::read(folder.path()).unwrap().is_none(), "the control file is gone with the gateway");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_that_ends_before_it_serves_leaves_no_control_file() {
+    let folder = DataFolder::new();
+    let config = configuration((folder.path(), folder.path()), &environment(), CommandLineOptions::default());
+    let built = Box::pin(App::build(config, Telemetry::detached())).await.unwrap();
+    assert!(ControlFile::read(folder.path()).unwrap().is_some());
+    drop(built);
+    assert!(ControlFile::read(folder.path()).unwrap().is_none());
 }

@@ -24,6 +24,7 @@ use crate::kit::{
 enum Fault {
     None,
     NoLogin,
+    NoLoginNoCors,
     NoChallenge,
     DeadResourceMetadata,
     RedirectedMetadata,
@@ -56,7 +57,8 @@ async fn deployment(fault: Fault) -> ProtectedServer {
     let instead = |endpoint: Endpoint, answer: Answer| authority.answers(endpoint, answer);
     match fault {
         Fault::None | Fault::SilentApproval => {}
-        Fault::NoLogin => {
+        Fault::NoLogin | Fault::NoLoginNoCors => {
+            authority.script().is_open_to_pages = fault == Fault::NoLogin;
             let result = json!({ "jsonrpc": "2.0", "id": 1, "result": {} });
             instead(Endpoint::Server, answers::json(StatusCode::OK, &result));
         }
@@ -102,16 +104,25 @@ async fn deployment(fault: Fault) -> ProtectedServer {
     server
 }
 
-/// The examinations of a deployment with this fault.
-async fn examined(fault: Fault, policy: RegistrationPolicy) -> Vec<Examination> {
+/// Clients that run at their vendors, which cannot reach the address of any test.
+const HOSTED: [&str; 2] = ["claude", "chatgpt"];
+
+/// The examinations of a deployment with this fault, for all clients.
+async fn examined_for_all(fault: Fault, policy: RegistrationPolicy) -> Vec<Examination> {
     let deployed = deployment(fault).await;
     let with = (OpenClient::direct().unwrap(), Arc::new(SeededRandom::new(1)) as Arc<dyn Random>);
     let doctor = Doctor::new(Url::parse(&deployed.url).unwrap(), policy, with);
     let mut results = Vec::new();
-    // hosted clients refuse the address of every test
-    for client in CLIENTS.iter().filter(|client| !["claude", "chatgpt"].contains(&client.id)) {
+    for client in CLIENTS {
         results.push(Box::pin(doctor.examine(client)).await);
     }
+    results
+}
+
+/// The examinations for the clients that can reach the address of a test.
+async fn examined(fault: Fault, policy: RegistrationPolicy) -> Vec<Examination> {
+    let mut results = examined_for_all(fault, policy).await;
+    results.retain(|one| !HOSTED.contains(&one.client.id));
     results
 }
 
@@ -128,6 +139,18 @@ async fn every_client_connects_to_a_good_deployment() {
     for (fault, verdict) in [(Fault::None, ClientVerdict::Connects), (Fault::NoLogin, ClientVerdict::NeedsNoLogin)] {
         for result in examined(fault, RegistrationPolicy::Once).await {
             assert_eq!((result.verdict, &result.findings), (verdict, &Vec::new()), "{}", result.client.id);
+        }
+    }
+}
+
+#[tokio::test]
+async fn oa_020_hosted_clients_cannot_reach_a_private_address_that_needs_no_login_either() {
+    for fault in [Fault::None, Fault::NoLogin] {
+        let results = examined_for_all(fault, RegistrationPolicy::Once).await;
+        for result in results.iter().filter(|one| HOSTED.contains(&one.client.id)) {
+            assert_eq!(result.verdict, ClientVerdict::CannotReach, "{fault:?} {}", result.client.id);
+            let problems: Vec<_> = result.findings.iter().map(|finding| finding.problem.as_str()).collect();
+            assert!(problems.contains(&"it is not https; the client runs at its vendor"), "{problems:?}");
         }
     }
 }
@@ -164,13 +187,14 @@ async fn a_fault_that_some_clients_bear_is_named_for_the_others() {
     let schema = ["claude-code", "cursor", "opencode", "typescript-1", "typescript-2", "mcp-remote", "inspector"];
     let documented = ["claude-code", "vscode", "codex", "opencode"];
     let careful = [&schema[..2], &["goose", "codex"], &schema[2..], &["rmcp"]].concat();
-    let faults: [(Fault, &[&str], &str); 6] = [
+    let faults: [(Fault, &[&str], &str); 7] = [
         (Fault::NoPkce, &careful, "does not have `S256`"),
         (Fault::OriginAsResource, &["vscode", "copilot", "gemini"], "which is not the URL of the server"),
         (Fault::OtherIssuer, &strict, "and the resource metadata names"),
         (Fault::NullMember, &schema, "`op_tos_uri` is null"),
         (Fault::UnreadDocuments, &documented, "`client_documents = \\\"off\\\"`"),
         (Fault::NoCors, &["inspector"], "pages of another origin cannot read"),
+        (Fault::NoLoginNoCors, &["inspector"], "pages of another origin cannot read"),
     ];
     for (fault, clients, text) in faults {
         let (failing, problems) = seen(fault).await;
@@ -197,9 +221,9 @@ async fn a_fault_that_clients_find_a_way_around_is_a_warning() {
 
 #[tokio::test]
 async fn without_an_announcement_of_pkce_the_sdks_start_the_login_and_claude_does_not() {
-    for result in examined(Fault::UnannouncedPkce, RegistrationPolicy::Once).await {
+    for result in examined_for_all(Fault::UnannouncedPkce, RegistrationPolicy::Once).await {
         let says = result.findings.iter().any(|finding| finding.problem.contains("does not have `S256`"));
-        assert_eq!(says, ["claude", "chatgpt"].contains(&result.client.id), "{}", result.client.id);
+        assert_eq!(says, HOSTED.contains(&result.client.id), "{}", result.client.id);
         if result.client.id.starts_with("typescript") || result.client.id.starts_with("python") {
             assert_eq!(result.verdict, ClientVerdict::Connects, "{}", result.client.id);
         }

@@ -165,6 +165,9 @@ impl Protocol for RequestProtocol {
         }
     }
 
+    /// Accepts every request. Methods that only sessions have end before a connection is chosen: in the frontend, in
+    /// `crossing` or in `EraServer`. Requests about tasks need an owner (`OA-115`); some servers create tasks without
+    /// declaring the extension, so the server decides about those.
     fn check(&self, _: &ServerConnection, _: (&Method, &Payload)) -> Result<(), ErrorObject> {
         Ok(())
     }

@@ -62,11 +62,6 @@ impl Counter {
         self.subscribed.lock().remove(holder);
     }
 
-    /// Unsubscribes a client that has left.
-    pub(super) fn forget(&self, holder: &Requester) {
-        self.subscribed.lock().remove(holder);
-    }
-
     /// Notifications for this client session: each change while it is subscribed. Each subscribed session moves the
     /// counter once in [`EVERY`].
     pub(super) fn listen(self: &Arc<Self>, holder: Requester) -> Reply {

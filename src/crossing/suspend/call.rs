@@ -174,7 +174,8 @@ impl SuspendedCall {
         first.map_or_else(gateway, str::to_owned)
     }
 
-    /// Delivers the client's answers, written in `revision`. Unknown keys are ignored; requests without an answer stay open.
+    /// Delivers the client's answers, written in `revision`. Unknown keys are ignored; requests without an answer stay
+    /// open.
     pub(super) fn answer(&mut self, responses: &Object<'_>, revision: Revision) {
         for OpenRequestExchange { key, request } in std::mem::take(&mut self.open) {
             match responses.get(&key) {

@@ -88,8 +88,8 @@ impl ExtensionOverCore {
         self.tasks.shared.tools.mode(&name, &*self.tasks.server, &call.context).await != ToolMode::Forbidden
     }
 
-    /// Serves a listen. Its tasks are the caller's. The server's own status notifications are left out: they have neither
-    /// results nor input requests, and come for tasks that the listen does not name.
+    /// Serves a listen. Its tasks are the caller's. The server's own status notifications are left out: they have
+    /// neither results nor input requests, and come for tasks that the listen does not name.
     fn listen(self, call: Call) -> Reply {
         let ids = listen::task_ids(&call.params);
         let (context, heard) = (of_user(call.context.clone()), self.tasks.server.call(call));

@@ -63,7 +63,8 @@ impl PendingInput {
         Some(Waiter(Arc::clone(input)))
     }
 
-    /// The `inputRequests` for this client, as soon as there are any, at most after `patience`; `None` if there are none.
+    /// The `inputRequests` for this client, as soon as there are any, at most after `patience`; `None` if there are
+    /// none.
     pub(super) async fn requests(&self, patience: Duration, client: &ClientInfo) -> Option<String> {
         let mut changes = self.changes.subscribe();
         let some = changes.wait_for(|_| self.has_questions());

@@ -183,8 +183,8 @@ impl ListSource {
         }
     }
 
-    /// Stores a fetched list for a later process: for all users if they see the same, otherwise for its user. An unchanged one
-    /// is stored again once a day.
+    /// Stores a fetched list for a later process: for all users if they see the same, otherwise for its user. An
+    /// unchanged one is stored again once a day.
     fn keep(&self, cache: &ListCache, kind: ListKind, list: &List, is_other: bool) {
         let Some(store) = &self.settings.list_store else { return };
         let is_shared = !list.is_for_reader_only;

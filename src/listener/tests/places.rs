@@ -157,8 +157,8 @@ async fn a_cancel_ends_every_connection() {
     client.rest().await;
 }
 
-/// A server whose requests for `/as/NAME` and `/hold/NAME` are those of a user of this name: the one is answered at once, the
-/// other after hours.
+/// A server whose requests for `/as/NAME` and `/hold/NAME` are those of a user of this name: the one is answered at
+/// once, the other after hours.
 fn with_users(connections: usize) -> Server {
     let name = |place: &ConnectionPlace, user: &str| {
         if place.hold_for(&UserId::new(user)) { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{empty_list::EmptyList, output::OutputLine};
-use crate::model::ContainmentStatus;
+use crate::model::{Access, ContainmentStatus};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BackendStatus {
@@ -147,6 +147,18 @@ pub struct ToolCounts {
     pub changing: usize,
     /// Those that an app with the right to read may call.
     pub read_only: usize,
+}
+
+// === impl ToolCounts ===
+
+impl ToolCounts {
+    /// The number of tools that a caller with this access may call.
+    pub const fn callable(self, access: Access) -> usize {
+        match access {
+            Access::Full => self.tools,
+            Access::ReadOnly => self.read_only,
+        }
+    }
 }
 
 // === impl BackendStatus ===

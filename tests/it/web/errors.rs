@@ -127,6 +127,10 @@ async fn the_style_sheet_and_the_logo_are_cached_forever() {
         assert_eq!(asset.headers[header::CACHE_CONTROL], "public, max-age=31536000, immutable");
     }
     assert_eq!(site.browser().get("/assets/other").await.status, StatusCode::NOT_FOUND);
+    // its URL has no digest
+    let icon = site.browser().get("/favicon.ico").await;
+    assert_eq!(icon.status, StatusCode::OK);
+    assert_eq!(icon.headers[header::CACHE_CONTROL], "public, max-age=86400");
 }
 
 #[tokio::test]

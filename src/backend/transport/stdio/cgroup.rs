@@ -117,8 +117,8 @@ fn own_group(root: &Path) -> Result<PathBuf, String> {
     Ok(if folder.ends_with(OWN) { folder.parent().map(Path::to_owned).unwrap_or(folder) } else { folder })
 }
 
-/// Moves this process into a part of the cgroup, and gives the parts their controllers. If other processes are in the whole, which
-/// the kernel refuses to divide then, everything is as before.
+/// Moves this process into a part of the cgroup, and gives the parts their controllers. If other processes are in the
+/// whole, which the kernel refuses to divide then, everything is as before.
 fn divide(folder: &Path) -> io::Result<()> {
     let (own, pid) = (folder.join(OWN), std::process::id().to_string());
     let is_new = !own.is_dir();

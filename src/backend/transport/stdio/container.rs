@@ -1,7 +1,7 @@
 //! A program in a container: the command that runs it there, and the one that removes what is left.
 //!
-//! The engine runs the container, so it outlives a gateway that is killed. Its name has the process that asked for it, and a later
-//! process of the same kernel removes it when that one is gone.
+//! The engine runs the container, so it outlives a gateway that is killed. Its name has the process that asked for it,
+//! and a later process of the same kernel removes it when that one is gone.
 
 use std::{
     collections::BTreeMap,
@@ -59,7 +59,8 @@ impl ContainerEngine {
         })
     }
 
-    /// The command that ends and removes containers at once: their programs had time to end. podman would wait for ten seconds.
+    /// The command that ends and removes containers at once: their programs had time to end. podman would wait for ten
+    /// seconds.
     fn removal(&self) -> &'static [&'static str] {
         if self.0.ends_with("podman") { &["rm", "--force", "--time=0"] } else { &["rm", "--force"] }
     }
