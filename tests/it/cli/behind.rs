@@ -153,7 +153,7 @@ fn private_proxies_and_keys_with_networks_exclude_each_other() {
     --- out
     --- err
     configuration: lockkeeper.toml (found in the working directory)
-    error: the configuration and the keys exclude each other
+    error: the configuration and the keys contradict each other
       `trusted_proxies` is "private", so whoever is in a private network can name any address as its own, and these keys are bound to networks: ID (office)
     help: name the addresses of the proxies in `trusted_proxies`, or revoke the keys: `lockkeeper keys revoke ID`
     "#);
@@ -166,7 +166,7 @@ fn private_proxies_and_keys_with_networks_exclude_each_other() {
     data: FOLDER/data
     error: nothing was created
       keys cannot be bound to networks while `trusted_proxies` is "private": whoever is in a private network can name any address as its own
-    help: name the addresses of the proxies in `trusted_proxies` and restart the gateway, or leave `--network` away
+    help: name the addresses of the proxies in `trusted_proxies` and restart the gateway, or leave out `--network`
     "#);
     let service = ["clients", "create", "job", "--network", "198.51.100.0/24"];
     assert!(run(&service).starts_with("2\n"), "{}", run(&service));
