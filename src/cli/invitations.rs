@@ -119,8 +119,9 @@ impl RevokeInvitationArgs {
             ending::tell(self.ending.form, (json!({ "id": self.id }), Became::Revoked), &sentence, process);
             return Ok(());
         }
-        Err(CommandFailure::failed(format!("there is no open invitation {}, and no such rule", self.id))
-            .advise("`lockkeeper invitations list` shows the ids; a key made by one ends with `lockkeeper keys revoke`"))
+        Err(CommandFailure::failed(format!("there is no open invitation {}, and no such rule", self.id)).advise(
+            "`lockkeeper invitations list` shows the ids; a key made by one ends with `lockkeeper keys revoke`",
+        ))
     }
 }
 
