@@ -60,7 +60,7 @@ pub struct InviteArgs {
     /// Time for which the link can be used. Default: 3 days
     #[arg(long, value_name = "DURATION", value_parser = values::validity)]
     valid: Option<Duration>,
-    /// Makes another key for a user who exists: whoever opens the link becomes that user. Default rights: those of
+    /// Makes another key for an existing user: anyone who opens the link becomes that user. Default rights: those of
     /// the user's keys
     #[arg(long)]
     again: bool,

@@ -204,7 +204,7 @@ fn options_that_are_null_are_absent() {
 fn what_has_an_effect_elsewhere_alone_is_named_with_its_line() {
     let (_, config) = load("vscode_mcp.json");
     assert_snapshot!(config.without_effect().collect::<Vec<_>>().join("\n"), @"
-    vscode_mcp.json:8:7: servers.boxed.sandboxEnabled: it has no effect here: `contain` says what the program is kept from; for a sandbox that is closer, name an image in `container`, or let `command` make one, as `bwrap` does
+    vscode_mcp.json:8:7: servers.boxed.sandboxEnabled: it has no effect here: `contain` says what the program is kept from; for a tighter sandbox, name an image in `container`, or let `command` make one, as `bwrap` does
     vscode_mcp.json:14:71: servers.helped.headersHelper: no program is run for headers here; write them into `headers`, secrets as `${NAME}`
     ");
 }
