@@ -297,7 +297,7 @@ impl App {
         let outcome = tokio::select! {
             () = serving => Ok(()),
             () = stopping => Ok(()),
-            () = threads.failed() => Err(anyhow::anyhow!("a worker thread panicked: the log tells where")),
+            () = threads.failed() => Err(anyhow::anyhow!("a worker thread panicked: the log says where")),
             () = deposed.cancelled() => Err(Deposed.into()),
         };
         drop(control);

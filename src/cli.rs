@@ -84,7 +84,7 @@ Examples:
   lockkeeper add files npx -y @modelcontextprotocol/server-filesystem /data
   lockkeeper add docs https://docs.example/mcp
   lockkeeper client cursor --write            connects a client
-  lockkeeper invite ann                       a link by which ann gets her key
+  lockkeeper invite ann                       a link that gives ann her key
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.";
 

@@ -137,7 +137,10 @@ async fn next<T: Clone>(receiver: &mut broadcast::Receiver<T>) -> Option<T> {
         match receiver.recv().await {
             Ok(next) => return Some(next),
             Err(broadcast::error::RecvError::Lagged(count)) => {
-                tracing::warn!(count, "access ends faster than what is held for it: that ends when it is idle");
+                tracing::warn!(
+                    count,
+                    "access ends faster than its sessions and processes can be ended: they end when they are idle"
+                );
             }
             Err(broadcast::error::RecvError::Closed) => return None,
         }
@@ -146,7 +149,7 @@ async fn next<T: Clone>(receiver: &mut broadcast::Receiver<T>) -> Option<T> {
 
 fn warn(done: Result<(), OAuthError>) {
     if let Err(error) = done {
-        tracing::warn!(%error, "what is held for access that ended may stay until it is idle");
+        tracing::warn!(%error, "sessions and processes of access that ended may stay until they are idle");
     }
 }
 

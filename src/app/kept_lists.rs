@@ -156,7 +156,7 @@ impl ListStore for KeptLists {
         let others = waiting.iter().filter(|(other, _)| other.backend == place.backend && **other != place);
         let total = others.map(|(_, change)| bytes(change)).sum::<usize>() + bytes(&change);
         if total > MAX_WAITING_BYTES || waiting.len() >= MAX_WAITING && !waiting.contains_key(&place) {
-            return tracing::debug!(server = %place.backend, "a list is not kept: others wait to be written");
+            return tracing::debug!(server = %place.backend, "a list is not stored: others are still waiting to be written");
         }
         match change {
             // of a list that waits to be written, it says nothing new

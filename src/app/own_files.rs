@@ -118,7 +118,7 @@ pub(super) fn create(folder: &Path) -> io::Result<()> {
     match trust(folder) {
         FolderTrust::Own => Ok(()),
         FolderTrust::Foreign(user) => Err(io::Error::other(format!("it belongs to user {user}"))),
-        FolderTrust::Unsafe | FolderTrust::Missing => Err(io::Error::other("others may write it")),
+        FolderTrust::Unsafe | FolderTrust::Missing => Err(io::Error::other("others can write to it")),
     }
 }
 

@@ -67,7 +67,7 @@ impl fmt::Display for RestrictedKeys {
         let others = keys.len().saturating_sub(NAMED);
         write!(
             f,
-            "`trusted_proxies` is \"private\", so whoever is in a private network can name any address as its own, and these keys \
+            "`trusted_proxies` is \"private\", so anyone in a private network can claim any address, and these keys \
              are bound to networks: {shown}"
         )?;
         if others > 0 { write!(f, " and {others} more") } else { Ok(()) }

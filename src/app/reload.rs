@@ -130,7 +130,7 @@ impl Reloader {
         let at = self.clock.now();
         let reason = reason.lines().map(str::trim).collect::<Vec<_>>().join("; ");
         self.state.lock().refused =
-            Some(format!("has errors since {at}, so the gateway still uses the one before: {reason}"));
+            Some(format!("has had errors since {at}, so the gateway keeps using the previous one: {reason}"));
     }
 
     /// The difference between the running gateway and its configuration file, for the status.

@@ -147,8 +147,8 @@ async fn listen_plainly(spec: &TlsSpec) -> Option<TcpListener> {
     bound
         .inspect_err(|error| {
             tracing::warn!(
-                "cannot listen on {address} ({error}): nobody is redirected from http, and authorities look at port 443 alone; \
-                 set `http_listen = false` in [tls] if that is right"
+                "cannot listen on {address} ({error}): nobody is redirected from http, and authorities look only at \
+                 port 443; set `http_listen = false` in [tls] if that is right"
             );
         })
         .ok()

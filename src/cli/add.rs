@@ -40,8 +40,8 @@ Examples:
   lockkeeper add weather ./server.json        the registry's description of it
 
 The server is started once; nothing is written if it fails. `${NAME}` stands for
-a variable of the gateway's environment. Options of this command stand before
-the program; the dashes are needed where its own options are named like these.";
+a variable of the gateway's environment. Options of this command go before the
+program; the dashes are needed if its own options have names like these.";
 
 /// Maximum size of a `server.json`, in bytes.
 const LONGEST: u64 = 1 << 20;
@@ -113,7 +113,7 @@ impl AddArgs {
         let mut file = ServersFile::open(process)?;
         if let Some(name) = file.named(&id) {
             if !self.replace {
-                return Err(CommandFailure::failed(format!("{} has a server `{name}` already", file.name.display()))
+                return Err(CommandFailure::failed(format!("{} already has a server `{name}`", file.name.display()))
                     .advise(format!(
                         "choose another name, or add `--replace`; `lockkeeper remove {name}` removes it"
                     )));
@@ -310,9 +310,9 @@ fn with_given(described: Vec<(String, String)>, given: &[(String, String)]) -> V
 
 fn advice(reader: &FileReader, process: &ProcessContext) -> String {
     match reader {
-        FileReader::Running => "the running gateway takes it over within seconds".to_owned(),
+        FileReader::Running => "the running gateway picks it up within seconds".to_owned(),
         FileReader::OfAnother(gateway) => {
-            format!("the gateway that runs does not take it over: {}", running_gateway::description(gateway))
+            format!("the running gateway does not pick it up: {}", running_gateway::description(gateway))
         }
         FileReader::Nobody => format!("`lockkeeper serve{}` serves it", process.options.as_text()),
     }
@@ -343,7 +343,8 @@ impl Tried {
         let read_only = names(&|tool| tool["annotations"]["readOnlyHint"] == true);
         let tools = names(&|_| true);
         probe.end().await;
-        let status = looked.ok_or_else(|| CommandFailure::failed("the trial was interrupted, and nothing written"))?;
+        let status =
+            looked.ok_or_else(|| CommandFailure::failed("the trial was interrupted, and nothing was written"))?;
         match &status.state {
             BackendState::Ready => Ok(Trial::Ready(Box::new(Self { status, tools, read_only }))),
             state if state.asks_for_login() => Ok(Trial::AsksForLogin),

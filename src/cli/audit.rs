@@ -53,7 +53,7 @@ pub struct AuditArgs {
     /// Prints the newest events, at most this many
     #[arg(long, value_name = "NUMBER", default_value_t = 1_000, value_parser = values::number::<u32>)]
     limit: u32,
-    /// Goes on to print events as they happen
+    /// Keeps printing events as they happen
     #[arg(long)]
     follow: bool,
     /// Prints each event as a line of JSON

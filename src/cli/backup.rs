@@ -21,8 +21,8 @@ const EXAMPLES: &str = "\
 Examples:
   lockkeeper backup /backups/lockkeeper.sqlite3
 
-The gateway may run meanwhile. The copy is for this user alone. It does not have
-the master key, without which nobody can use what is secret in it: keep that
+The gateway may keep running. Only your user can read the copy. The master key
+is not in it, and without that key nobody can read its secrets: keep the key
 too, in another place. To restore, stop the gateway and put both files back.";
 
 /// `backup`.
@@ -53,8 +53,8 @@ impl BackupArgs {
         let target = process.folder.join(&self.file);
         let shown = target.display().to_string();
         if target.symlink_metadata().is_ok() {
-            return Err(CommandFailure::failed(format!("{shown} is there already, and nothing was written"))
-                .advise("name a file that is not there yet"));
+            return Err(CommandFailure::failed(format!("{shown} already exists, and nothing was written"))
+                .advise("name a file that does not exist yet"));
         }
         let failed = |why: String| CommandFailure::failed(format!("{shown} was not written")).why(why);
         let storage = Storage::open_as_is(path).await.map_err(|error| failed(error.to_string()))?;

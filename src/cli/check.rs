@@ -31,7 +31,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// `check`.
 #[derive(Debug, clap::Args)]
 pub struct CheckArgs {
-    /// Also prints the names of tools, prompts and resources, tools that only read by the word of their server, and
+    /// Also prints the names of tools, prompts and resources, tools that only read according to their server, and
     /// notices about protocol versions for the authors of servers
     #[arg(short, long)]
     verbose: bool,
@@ -140,9 +140,9 @@ async fn refuse_bound_keys(config: &Config, process: &mut ProcessContext) -> Res
         Ok(Some(keys)) => Err(serve::bound_keys(&keys)),
         Err(error) => {
             let database = &config.database;
-            process
-                .output
-                .remark(&format!("warning: the keys in {database} cannot be read, so the start decides: {error}"));
+            process.output.remark(&format!(
+                "warning: the keys in {database} cannot be read, so the gateway checks them at the start: {error}"
+            ));
             Ok(())
         }
     }

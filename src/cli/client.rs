@@ -31,11 +31,11 @@ use crate::config::{Config, PublicUrl, text_of};
 
 const EXAMPLES: &str = "\
 Examples:
-  lockkeeper client                          the clients that are known
+  lockkeeper client                          the known clients
   lockkeeper client cursor                   what Cursor needs
   lockkeeper client cursor --write           writes it into Cursor's file
-  lockkeeper client cursor --remove          takes it out again
-  lockkeeper client zed --server git         one server alone
+  lockkeeper client cursor --remove          removes it again
+  lockkeeper client zed --server git         only one server
   lockkeeper client codex --url https://mcp.example.com --write";
 
 /// Maximum size of a client's file, in bytes.
@@ -60,7 +60,7 @@ pub struct ClientArgs {
     /// Removes the entry from the client's file
     #[arg(long, requires = "client", conflicts_with_all = ["url", "server"])]
     remove: bool,
-    /// Another file than the usual one
+    /// A file other than the usual one
     #[arg(long, value_name = "FILE", requires = "change")]
     file: Option<PathBuf>,
     /// Replaces another entry of the same name
@@ -73,7 +73,7 @@ pub struct ClientArgs {
 /// The parser of client names, which shells can complete.
 fn known() -> impl TypedValueParser<Value = ClientProgram> {
     PossibleValuesParser::new(PROGRAMS.map(|program| program.id))
-        .try_map(|name| PROGRAMS.into_iter().find(|program| program.id == name).ok_or("this is no client"))
+        .try_map(|name| PROGRAMS.into_iter().find(|program| program.id == name).ok_or("this is not a known client"))
 }
 
 // === impl ClientArgs ===
@@ -176,7 +176,7 @@ impl ClientArgs {
             return Ok(());
         }
         if after.is_none() {
-            process.output.print(&format!("{} has the entry already", path.display()));
+            process.output.print(&format!("{} already has the entry", path.display()));
             return Ok(());
         }
         process.output.print(&format!("added `lockkeeper` ({url}) to {}", path.display()));

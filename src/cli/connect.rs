@@ -50,8 +50,8 @@ In a client's configuration, with a full path:
 When the server asks for a login, your browser opens. All processes share the
 login of a server; it is kept in the data folder, in a file that only you can
 read. Logs and the URL of the login go to standard error. On a machine without
-a browser, run `--login` in a terminal: it takes the address at which a browser
-elsewhere ends.
+a browser, run `--login` in a terminal: log in with a browser elsewhere, and
+paste the address of its last page.
 
 Exit codes: 0 the client has ended, 1 failed, 2 wrong usage.";
 
@@ -81,7 +81,7 @@ pub struct ConnectArgs {
     /// File with the secret of the client id, for the authorization server of `--issuer`
     #[arg(long, value_name = "FILE", requires = "client_id")]
     client_secret_file: Option<PathBuf>,
-    /// Issuer of the authorization server, which alone gets the secret; default: the first that the server names
+    /// Issuer of the authorization server, the only one that gets the secret; default: the first that the server names
     #[arg(long, value_name = "URL", value_parser = parse_issuer)]
     issuer: Option<String>,
     /// Redirect URI on this machine, such as `http://localhost:3118/callback`: the one that is registered for the client id,
@@ -94,7 +94,7 @@ pub struct ConnectArgs {
     /// Scopes to ask for; default: those that the server names
     #[arg(long, value_name = "SCOPES")]
     scope: Option<String>,
-    /// The authorization server has PKCE with S256, though its metadata does not say so (Entra ID, Amazon Cognito)
+    /// The authorization server supports PKCE with S256, though its metadata does not say so (Entra ID, Amazon Cognito)
     #[arg(long)]
     assume_pkce: bool,
     /// Further parameter of the authorization request, such as `audience=api.example.com`
@@ -103,7 +103,7 @@ pub struct ConnectArgs {
     /// Name of the account, to keep logins of several at one server
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
-    /// File with certificates of authorities that are trusted beside those of the system, in PEM
+    /// File with certificates of authorities to trust in addition to the system's, in PEM
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
     /// Shows the URL of the login without opening a browser
@@ -182,14 +182,14 @@ impl ConnectArgs {
         let header = |text: &String| {
             let wrong = |why: String| CommandFailure::usage("a `--header` is wrong").why(why);
             let (name, value) = values::header(text).map_err(wrong)?;
-            let name = HeaderName::try_from(&name).map_err(|_| wrong("its name is no header name".to_owned()))?;
+            let name = HeaderName::try_from(&name).map_err(|_| wrong("its name is not a header name".to_owned()))?;
             let sources = ReferenceSources {
                 environment: &process.environment,
                 folder: &process.folder,
                 inputs: &process.options.inputs,
             };
             let value = expand(value.trim(), sources).map_err(|errors| wrong(errors[0].to_string()))?;
-            HeaderValue::try_from(&value).map_err(|_| wrong(format!("the value of `{name}` is no header value")))?;
+            HeaderValue::try_from(&value).map_err(|_| wrong(format!("the value of `{name}` is not a header value")))?;
             Ok((name.to_string(), Secret::new(value)))
         };
         self.headers.iter().map(header).collect()

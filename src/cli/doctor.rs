@@ -35,13 +35,13 @@ pub struct DoctorArgs {
     /// The URL of an MCP server, as people give it to their clients
     #[arg(value_parser = server_url)]
     url: Url,
-    /// Examines for this client alone; may be repeated
+    /// Examines only for this client; may be repeated
     #[arg(long = "client", value_name = "NAME", value_parser = PossibleValuesParser::new(CLIENTS.iter().map(|one| one.id)))]
     clients: Vec<String>,
     /// Registers no clients: what follows the registration is not tried
     #[arg(long)]
     no_register: bool,
-    /// File with certificates of authorities that are trusted beside those of the system, in PEM
+    /// File with certificates of authorities to trust in addition to the system's, in PEM
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
     #[command(flatten)]
@@ -167,7 +167,7 @@ fn server_url(text: &str) -> Result<Url, String> {
     let with_scheme = Url::parse(&format!("https://{text}")).ok().filter(|url| url.has_host() && !text.contains("//"));
     Err(match with_scheme {
         Some(url) if url.path() == "/" => format!("this is a host; give the URL of the MCP server, such as `{url}mcp`"),
-        Some(url) => format!("this is without a scheme; write `{url}`"),
+        Some(url) => format!("this has no scheme; write `{url}`"),
         None => "this must be a URL such as `https://mcp.example.com/mcp`".to_owned(),
     })
 }

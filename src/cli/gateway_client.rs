@@ -89,7 +89,7 @@ pub(super) fn api_key(file: Option<&Path>, process: &ProcessContext) -> Result<S
 /// gateway refuses all keys that do not open `/mcp` alike, so this asks at `/sse`: a key for the browser opens that.
 pub(super) async fn refused(gateway: &PublicUrl, key: &Secret, silent: Option<String>) -> CommandFailure {
     if let Some(why) = silent {
-        return CommandFailure::failed(format!("the gateway at {gateway} does not answer as one"))
+        return CommandFailure::failed(format!("the server at {gateway} does not answer like a gateway"))
             .why(why)
             .advise("check the URL, and that it is running");
     }
@@ -168,7 +168,7 @@ impl GatewayClient {
             status if status.is_success() => Ok(String::from_utf8_lossy(answer.body()).into_owned()),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 Err(CommandFailure::failed(format!("the gateway at {} refused the request", self.url))
-                    .why("the API key is wrong, ended, or has no admin rights")
+                    .why("the API key is wrong, has ended, or has no admin rights")
                     .advise("create one with admin rights: `lockkeeper keys create NAME --admin --direct`"))
             }
             status => Err(CommandFailure::failed(format!("the gateway at {} answered {status}", self.url))),
@@ -194,8 +194,8 @@ impl GatewayClient {
         let said = |member: &str| document[member].as_str().filter(|text| !text.is_empty());
         let Some(error) = said("error") else {
             return Err(CommandFailure::failed(format!("the gateway at {} answered {}", self.url, answer.status()))
-                .why("it is of an earlier version, or another program")
-                .advise("start it anew, so that it has the version of this command"));
+                .why("it has an earlier version, or is another program")
+                .advise("restart it, so that it has the version of this command"));
         };
         let failure = CommandFailure::failed(error);
         Err(match said("advice") {

@@ -14,11 +14,11 @@ use crate::{
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
     /// The configuration: lockkeeper.toml, or the file in which another program lists its servers; default:
-    /// that of the gateway that runs, for commands that ask or change one; else the first of `./lockkeeper.toml`,
+    /// the running gateway's, for commands that ask or change one; else the first of `./lockkeeper.toml`,
     /// `~/.config/lockkeeper/lockkeeper.toml` and `/etc/lockkeeper/lockkeeper.toml`
     #[arg(long, short, value_name = "FILE", global = true)]
     pub config: Option<PathBuf>,
-    /// The folder of the data; default: that of the gateway that runs, else what the file says, else the user's data folder
+    /// The folder of the data; default: the running gateway's, else what the file says, else the user's data folder
     #[arg(long, value_name = "DIR", global = true)]
     pub data_dir: Option<PathBuf>,
     /// Log filter: a level, or directives such as `info,lockkeeper::backend=debug`

@@ -26,7 +26,8 @@ Examples:
   lockkeeper import .vscode/mcp.json
 
 The file stays as it is. Servers that are switched off there are left out, and
-so is one whose name is taken already. Nothing is started: `lockkeeper check`
+so
+is one whose name is already taken. Nothing is started: `lockkeeper check`
 does that. `lockkeeper serve --config FILE` serves such a file without a copy.";
 
 /// Maximum size of the file, in bytes.
@@ -87,9 +88,9 @@ impl ImportArgs {
         }
         process.output.remark(&format!("file: {shown}"));
         match running_gateway::reader(file.path(), process) {
-            FileReader::Running => process.output.remark("the running gateway takes it over within seconds"),
+            FileReader::Running => process.output.remark("the running gateway picks it up within seconds"),
             FileReader::OfAnother(gateway) => process.output.remark(&format!(
-                "the gateway that runs does not take it over: {}",
+                "the running gateway does not pick it up: {}",
                 running_gateway::description(&gateway)
             )),
             FileReader::Nobody => {
@@ -135,12 +136,12 @@ impl Report {
         let name = &server.name;
         let Ok(id) = BackendId::normalise(name) else {
             self.remarks.push(format!(
-                "`{name}` is left out: a name begins with a letter; `lockkeeper add` adds it under another"
+                "`{name}` is left out: a name begins with a letter; `lockkeeper add` adds it under another name"
             ));
             return;
         };
         if file.named(&id).is_some() {
-            self.remarks.push(format!("`{name}` is left out: the file has a server `{id}` already"));
+            self.remarks.push(format!("`{name}` is left out: the file already has a server `{id}`"));
             return;
         }
         let faults = match file.import(&id, server) {
@@ -181,7 +182,7 @@ impl Report {
         }
         let is_comment = |line: &str| ["//", "/*", "#"].iter().any(|sign| line.trim_start().starts_with(sign));
         if text.lines().any(is_comment) {
-            self.remarks.push("the comments of the file are not taken over".to_owned());
+            self.remarks.push("the comments of the file are not copied".to_owned());
         }
     }
 }

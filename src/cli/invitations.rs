@@ -23,7 +23,7 @@ use crate::{
 /// Subcommands of `invitations`.
 #[derive(Debug, Subcommand)]
 pub enum InvitationsCommand {
-    /// Lists invitations that wait, and rules that count, newest first
+    /// Lists open invitations, and rules in force, newest first
     List(ListInvitationsArgs),
     /// Revokes an invitation; a rule with the login of the account that it let in
     Revoke(RevokeInvitationArgs),
@@ -119,8 +119,9 @@ impl RevokeInvitationArgs {
             ending::tell(self.ending.form, (json!({ "id": self.id }), Became::Revoked), &sentence, process);
             return Ok(());
         }
-        Err(CommandFailure::failed(format!("there is no invitation {} that waits, and no such rule", self.id))
-            .advise("`lockkeeper invitations list` shows the ids; a key that was made by one ends with `lockkeeper keys revoke`"))
+        Err(CommandFailure::failed(format!("there is no open invitation {}, and no such rule", self.id)).advise(
+            "`lockkeeper invitations list` shows the ids; a key made by one ends with `lockkeeper keys revoke`",
+        ))
     }
 }
 

@@ -33,7 +33,7 @@ Examples:
                                               at the provider [login.corp]
   LINK=$(lockkeeper invite ann)               standard output has only the link
 
-A link works once. No invitation gives administration, except that of the owner
+A link works once. Only the owner's invitation gives administration, and only
 while there is no administrator's key.";
 
 /// Validity of a link without `--valid`.
@@ -54,13 +54,13 @@ pub struct InviteArgs {
     login: Option<String>,
     #[command(flatten)]
     rights: OpenedArgs,
-    /// Time until the key expires, from the acceptance on. Default: never
+    /// Time until the key expires, counted from the acceptance. Default: never
     #[arg(long, value_name = "DURATION", value_parser = values::lifetime)]
     key_expires: Option<Duration>,
     /// Time for which the link can be used. Default: 3 days
     #[arg(long, value_name = "DURATION", value_parser = values::validity)]
     valid: Option<Duration>,
-    /// Makes another key for a user who exists: whoever opens the link becomes that user. Default rights: those of
+    /// Makes another key for an existing user: anyone who opens the link becomes that user. Default rights: those of
     /// the user's keys
     #[arg(long)]
     again: bool,
@@ -115,7 +115,7 @@ impl InviteArgs {
             return Err(CommandFailure::failed(format!("there is no login provider `{login}`")).advise(advice));
         };
         let Some(rule) = invitation_rule(&spec.issuer, email) else {
-            return Err(CommandFailure::usage(format!("`{email}` is no email address"))
+            return Err(CommandFailure::usage(format!("`{email}` is not an email address"))
                 .advise("write it as the provider does, such as ann@example.com"));
         };
         Ok(Some(InvitationOffer::Rule(rule)))
@@ -174,7 +174,7 @@ impl InviteArgs {
             InvitationAddition::TooMany => CommandFailure::failed(format!("too many invitations of {by} are open"))
                 .advise("`lockkeeper invitations list` shows them, `lockkeeper invitations revoke ID` ends one"),
             InvitationAddition::BeyondInviter => {
-                CommandFailure::failed(format!("{by} cannot give these rights, and has no live key with as many"))
+                CommandFailure::failed(format!("{by} cannot give these rights, and has no live key with that many"))
                     .advise("name fewer with `--server` and `--group`, or leave out `--by`")
             }
             InvitationAddition::Administered | InvitationAddition::Added => {
@@ -223,7 +223,7 @@ fn address(process: &ProcessContext, secret: &Secret) -> (String, InvitationReac
 }
 
 fn remark(invitation: &Invitation) -> String {
-    let revoke = format!("Take it back: lockkeeper invitations revoke {}", invitation.id);
+    let revoke = format!("Revoke it: lockkeeper invitations revoke {}", invitation.id);
     match &invitation.offer {
         InvitationOffer::Link(link) => format!(
             "invitation {} for {}: {}\nThe link works once, until {}. Give it only to {}. {revoke}",

@@ -28,7 +28,7 @@ Examples:
                                               a program's bearer token
   lockkeeper keys create guest --server docs --server git:read
                                               two servers, one of them read-only
-  lockkeeper keys create team --group work    a group, at /mcp/work alone
+  lockkeeper keys create team --group work    a group, only at /mcp/work
   lockkeeper keys create desktop --user ann   another key of the user ann
   lockkeeper keys create office --network 192.0.2.0/24
                                               only from the office

@@ -26,7 +26,7 @@ const EXAMPLES: &str = "\
 Examples:
   lockkeeper log debug --for 10m
   lockkeeper log info,lockkeeper::backend=debug
-  lockkeeper log configured                  ends it before its time";
+  lockkeeper log configured                  ends it early";
 
 /// `log`.
 #[derive(Debug, Args)]
@@ -70,7 +70,7 @@ impl LogArgs {
             let what = json!({ "filter": document["filter"], "seconds": document["seconds"] });
             process.output.json(&documents::change(became, what));
         } else if is_changed {
-            process.output.print(&format!("the log has `{}` for {seconds} s", self.filter));
+            process.output.print(&format!("the log filter is `{}` for {seconds} s", self.filter));
         } else {
             process.output.print("the log is as configured");
         }

@@ -29,7 +29,7 @@ pub struct LogsArgs {
     /// Prints the newest lines, at most this many
     #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = 1_000, value_parser = values::number::<usize>)]
     lines: usize,
-    /// Goes on to print lines as they come
+    /// Keeps printing lines as they come
     #[arg(long, short)]
     follow: bool,
     /// Prints each line as a line of JSON
@@ -69,7 +69,7 @@ impl LogsArgs {
     async fn ask(&self, gateway: &GatewayClient, parameters: &[(&str, &str)]) -> Result<Vec<KeptLine>, CommandFailure> {
         let document: Value = gateway.operate(Method::GET, &["servers", &self.server, "output"], parameters).await?;
         Vec::deserialize(&document)
-            .map_err(|error| CommandFailure::failed("the gateway is not of this version").why(error))
+            .map_err(|error| CommandFailure::failed("the gateway has another version").why(error))
     }
 }
 

@@ -15,8 +15,8 @@ pub(super) fn warning(names: &[String]) -> Option<String> {
     let long: Vec<&str> = names.iter().map(String::as_str).filter(|name| name.chars().count() > most).collect();
     let names = first_names(&long, SHOWN)?;
     Some(format!(
-        "tool names above {most} characters are refused by clients that write `{PREFIX}` before them: {names}; set \
-         `tool_name_length = {most}` in `[limits]`, or shorten them with `rename` in `[servers.<name>.tools]`"
+        "tool names longer than {most} characters are refused by clients that write `{PREFIX}` before them: {names}; \
+         set `tool_name_length = {most}` in `[limits]`, or shorten them with `rename` in `[servers.<name>.tools]`"
     ))
 }
 
@@ -30,7 +30,9 @@ mod tests {
         let names: Vec<String> = ('a'..='g').map(|letter| letter.to_string().repeat(48)).collect();
         let told = warning(&names).unwrap();
         assert!(
-            told.starts_with("tool names above 47 characters are refused by clients that write `mcp__lockkeeper__`"),
+            told.starts_with(
+                "tool names longer than 47 characters are refused by clients that write `mcp__lockkeeper__`"
+            ),
             "{told}"
         );
         assert!(

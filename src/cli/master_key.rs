@@ -57,7 +57,8 @@ fn named(path: &Path, in_folder: &Path) -> CommandFailure {
     CommandFailure::usage("the master key was not rotated")
         .why(format!("it is in {path}, which `master_key_file` or LOCKKEEPER_MASTER_KEY_FILE names: the gateway only reads it"))
         .advise(format!(
-            "stop the gateway; copy {path} to {in_folder}, readable by the gateway's user alone; remove the setting and run this \
+            "stop the gateway; copy {path} to {in_folder}, readable only by the gateway's user; remove the setting and \
+             run this \
              again; put the new content of {in_folder} where {path} comes from; set the setting again and delete {in_folder}"
         ))
 }

@@ -69,7 +69,7 @@ pub(super) async fn visit(line: String, page: Url) -> Result<(), CommandFailure>
         return Err(CommandFailure::usage("this address belongs to another login")
             .advise("open the page that is shown above, and paste the address at which that one ends"));
     }
-    let failed = || CommandFailure::failed("the login did not take the address");
+    let failed = || CommandFailure::failed("the login did not accept the address");
     let client = OpenClient::direct().map_err(|error| failed().why(error))?;
     let bounds = OpenBounds { deadline: REQUEST_TIMEOUT, body: BodyBound::Beginning(0) };
     client.send(FetchRequest::get(address), bounds).await.map_err(|error| failed().why(error.reason()))?;

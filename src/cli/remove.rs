@@ -39,7 +39,7 @@ impl RemoveArgs {
             file.load(process)?;
         }
         self.ending
-            .confirm(&format!("Remove the server `{name}` with everything that {shown} says of it?"), process)?;
+            .confirm(&format!("Remove the server `{name}` with everything that {shown} says about it?"), process)?;
         file.write()?;
         if self.ending.form.json {
             let what = json!({ "id": name, "file": shown });

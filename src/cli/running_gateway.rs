@@ -99,7 +99,7 @@ fn chosen(mut gateways: Vec<RunRecord>, process: &mut ProcessContext) -> Result<
         let read = file_of(&gateway);
         process
             .output
-            .remark(&format!("using the running gateway, which reads {read}, and not the {ADJACENT} of this folder"));
+            .remark(&format!("using the running gateway, which reads {read}, and not the {ADJACENT} in this folder"));
     }
     Ok(Some(gateway))
 }
@@ -113,7 +113,7 @@ fn take(gateway: &RunRecord, process: &mut ProcessContext) -> Result<(), Command
             options.config = Some(file.clone());
         }
         None if process.purpose == CommandPurpose::ChangesFile => {
-            return Err(CommandFailure::usage("the gateway that runs reads no configuration file")
+            return Err(CommandFailure::usage("the running gateway reads no configuration file")
                 .why(description(gateway))
                 .advise(format!("name the file to change: `--config {ADJACENT}`")));
         }
@@ -155,7 +155,7 @@ fn other_file(gateway: &RunRecord, process: &ProcessContext) -> CommandFailure {
         None => format!("--data-dir {}", gateway.data_dir.display()),
     };
     let failure =
-        CommandFailure::usage("the file in this folder is not that of the gateway that runs, and nothing was changed");
+        CommandFailure::usage("the file in this folder is not the running gateway's, and nothing was changed");
     if Path::new(&here).is_dir() {
         let why = "a folder, as Docker makes one where a file that is to be mounted is missing";
         return failure

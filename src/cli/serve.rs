@@ -35,8 +35,8 @@ Examples:
   lockkeeper serve --domain mcp.example.com     # https at port 443, by itself
   lockkeeper serve --listen 0.0.0.0:8080 --public-url https://mcp.example.com
 
-A changed configuration file is read again, and at SIGHUP unless on a terminal:
-servers come, change and go while clients stay connected.
+The configuration file is read again when it changes, and at SIGHUP unless on a
+terminal: servers are added, changed and removed while clients stay connected.
 
 Environment variables: LOCKKEEPER_CONFIG, LOCKKEEPER_LISTEN,
 LOCKKEEPER_DOMAIN, LOCKKEEPER_PUBLIC_URL, LOCKKEEPER_TRUSTED_PROXIES,
@@ -46,7 +46,7 @@ is the port of all addresses, if LOCKKEEPER_PUBLIC_URL is set and no listen
 address is.";
 
 /// Advice if the port is taken.
-const OTHER_PORT: &str = "stop the program that has the port, or choose another one: `--listen 8081`";
+const OTHER_PORT: &str = "stop the program that uses the port, or choose another one: `--listen 8081`";
 
 /// Advice if another gateway has the data folder.
 const OTHER_FOLDER: &str = "stop the other one, or give this one a folder of its own: `--data-dir DIR`";
@@ -160,7 +160,7 @@ fn log_start(config: &Config) {
 
 /// The refusal of `trusted_proxies = "private"` while these keys are bound to networks.
 pub fn bound_keys(keys: &RestrictedKeys) -> CommandFailure {
-    CommandFailure::usage("the configuration and the keys exclude each other").why(keys).advise(
+    CommandFailure::usage("the configuration and the keys contradict each other").why(keys).advise(
         "name the addresses of the proxies in `trusted_proxies`, or revoke the keys: `lockkeeper keys revoke ID`",
     )
 }
@@ -246,8 +246,8 @@ fn privileged_port(error: &anyhow::Error) -> Option<String> {
     }
     let program = std::env::current_exe().map_or_else(|_| "lockkeeper".to_owned(), |path| path.display().to_string());
     Some(format!(
-        "ports below 1024 are root's. Either let this program have them: `sudo setcap cap_net_bind_service=+ep {program}`; or \
-         use a port that anybody may have, `--listen '[::]:8443'`, and forward port {} to it",
+        "only root may use ports below 1024. Either let this program use them: `sudo setcap cap_net_bind_service=+ep \
+         {program}`; or use a port that anybody may use, `--listen '[::]:8443'`, and forward port {} to it",
         address.port()
     ))
 }

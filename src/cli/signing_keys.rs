@@ -21,7 +21,7 @@ Examples:
   lockkeeper signing-keys rotate --now  a new key signs in 5 seconds
   lockkeeper signing-keys retire KID    its tokens are refused at once
 
-A new key follows by itself after 90 days. Nobody has to log in again after
+A new key follows automatically after 90 days. Nobody has to log in again after
 any of these: apps fetch new access tokens with their refresh tokens.";
 
 /// Subcommands of `signing-keys`.
@@ -46,7 +46,7 @@ pub struct ListSigningKeysArgs {
 /// `signing-keys rotate`.
 #[derive(Debug, clap::Args)]
 pub struct RotateSigningKeysArgs {
-    /// Has the new key sign in 5 seconds; default: in 10 minutes, so that whoever keeps the key set knows it before
+    /// Has the new key sign in 5 seconds; default: in 10 minutes, so that those who cache the key set know it by then
     #[arg(long)]
     now: bool,
     #[command(flatten)]

@@ -81,7 +81,7 @@ pub(super) fn agree_with_gateway(places: &DataPlaces) -> Result<(), CommandFailu
     let Some(gateway) = RunRecord::last_on(folder).filter(|gateway| !gateway.uses(database)) else { return Ok(()) };
     let is_there = !matches!(database, DatabasePlace::File(path) if !path.exists());
     let which = if gateway.is_locked() {
-        format!("the gateway that runs there (process {})", gateway.pid)
+        format!("the gateway that is running there (process {})", gateway.pid)
     } else if is_there {
         // the person may mean this other database, since it exists
         return Ok(());
@@ -94,11 +94,11 @@ pub(super) fn agree_with_gateway(places: &DataPlaces) -> Result<(), CommandFailu
     };
     let advice = match &gateway.configuration {
         Some(file) => {
-            format!("name its configuration: `--config {}`; or set LOCKKEEPER_DATABASE as it has it", file.display())
+            format!("name its configuration: `--config {}`; or set LOCKKEEPER_DATABASE as it does", file.display())
         }
-        None => "set LOCKKEEPER_DATABASE as it has it".to_owned(),
+        None => "set LOCKKEEPER_DATABASE as it does".to_owned(),
     };
-    Err(CommandFailure::usage("this command would use another database than the gateway, and nothing was changed")
+    Err(CommandFailure::usage("this command would use a database other than the gateway's, and nothing was changed")
         .why(format!(
             "{which}, with its data in {}, uses {}; this command would use {shown}",
             folder.display(),
@@ -162,7 +162,8 @@ impl From<oauth::OAuthError> for CommandFailure {
     fn from(error: oauth::OAuthError) -> Self {
         if matches!(error, oauth::OAuthError::NetworksBehindPrivateProxies) {
             return Self::usage("nothing was created").why(error).advise(
-                "name the addresses of the proxies in `trusted_proxies` and restart the gateway, or leave `--network` away",
+                "name the addresses of the proxies in `trusted_proxies` and restart the gateway, or leave out \
+                 `--network`",
             );
         }
         let busy = matches!(&error, oauth::OAuthError::Storage(error) if storage::StorageError::is_busy(error));

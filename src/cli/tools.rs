@@ -68,7 +68,7 @@ pub struct ListToolsArgs {
 pub struct CallToolArgs {
     /// The name of the tool, as `lockkeeper tools` shows it
     name: String,
-    /// An argument: JSON if it is some, else text; may be repeated
+    /// An argument: JSON if it parses as such, else text; may be repeated
     #[arg(long = "arg", value_name = "NAME=VALUE", value_parser = argument)]
     args: Vec<(String, Value)>,
     /// All arguments, as a JSON object

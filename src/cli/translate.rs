@@ -15,8 +15,8 @@ use crate::mcp::{
 };
 
 const EXAMPLES: &str = "\
-Each line of standard input is a whole JSON-RPC message, or its `params` or
-`result` alone, which need --method. Each line of standard output is a
+Each line of standard input is a whole JSON-RPC message, or only its
+`params` or `result`, which need --method. Each line of standard output is a
 translated message; standard error names messages that are not delivered.
 
 Examples:

@@ -42,7 +42,7 @@ pub enum UpstreamCommand {
 /// `upstream list`.
 #[derive(Debug, clap::Args)]
 pub struct ListUpstreamArgs {
-    /// Only those of this user
+    /// Lists only those of this user
     #[arg(long)]
     user: Option<String>,
     #[command(flatten)]
@@ -52,7 +52,7 @@ pub struct ListUpstreamArgs {
 /// `upstream disconnect`.
 #[derive(Debug, clap::Args)]
 pub struct DisconnectUpstreamArgs {
-    /// The user, as `upstream list` shows it; of a key without a user name, also the name of the key
+    /// The user, as `upstream list` shows it, or the name of a key without a user name
     user: String,
     /// The server
     server: String,

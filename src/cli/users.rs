@@ -21,7 +21,7 @@ use crate::model::{EndedUser, UserId, UserOverview};
 pub enum UsersCommand {
     /// Lists the users with the number of their keys and grants
     List(ListUsersArgs),
-    /// Lets nothing of a user in until it is enabled again; keys and grants stay
+    /// Locks a user out until it is enabled again; keys and grants stay
     Disable(SwitchUserArgs),
     /// Lets a disabled user in again
     Enable(SwitchUserArgs),
@@ -126,7 +126,8 @@ impl DeleteUserArgs {
         let text = ended_text(&ended);
         process.output.print(&text);
         process.output.remark(&format!(
-            "The user `{id}` is deleted. What runs for it alone ends within a second: calls, streams, sessions, processes, and the \
+            "The user `{id}` is deleted. What runs only for it ends within a second: calls, streams, sessions, \
+             processes, and the \
              lists and tickets that the gateway remembers."
         ));
         Ok(())

@@ -50,7 +50,7 @@ pub(super) fn network(text: &str) -> Result<IpNet, String> {
 pub(super) fn lifetime(text: &str) -> Result<Duration, String> {
     let lifetime = units::parse_duration(text)?;
     if lifetime < Duration::from_mins(1) || lifetime > Duration::from_hours(24 * 3650) {
-        return Err("a life is 1m to 3650d".to_owned());
+        return Err("a lifetime is 1m to 3650d".to_owned());
     }
     Ok(lifetime)
 }

@@ -39,7 +39,7 @@ const WITHOUT_EFFECT: [(&str, &str, &str); 2] = [
     (
         "sandboxEnabled",
         "it has no effect here: `contain` says what the program is kept from",
-        "for a sandbox that is closer, name an image in `container`, or let `command` make one, as `bwrap` does",
+        "for a tighter sandbox, name an image in `container`, or let `command` make one, as `bwrap` does",
     ),
 ];
 

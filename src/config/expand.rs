@@ -57,7 +57,7 @@ pub enum Unexpandable {
     #[error("`${{input:{0}}}` needs a person to answer")]
     Input(String),
     /// A reference that only an editor can resolve, such as `${config:…}`.
-    #[error("`${{{0}}}` has a value in the editor alone")]
+    #[error("`${{{0}}}` has a value only in the editor")]
     Editor(String),
 }
 

@@ -40,7 +40,7 @@ pub(super) fn read_all(section: Section<'_>, servers: &[BackendId]) -> Groups {
 fn named(name: &str, section: &Section<'_>, servers: &[BackendId]) -> Option<BackendId> {
     let advice = Some("choose another name for the group");
     let Ok(id) = BackendId::normalise(name) else {
-        section.fault(format!("`{name}` is no name: use a letter, then up to 31 of a-z, 0-9 and `-`"), advice);
+        section.fault(format!("`{name}` is not a valid name: use a letter, then up to 31 of a-z, 0-9 and `-`"), advice);
         return None;
     };
     if let Some(reason) = Scope::reservation(&id) {

@@ -445,7 +445,7 @@ fn no_servers(path: &Path, other_projects: &[String]) -> ConfigProblem {
         let advice = "add one there, or name another file with `--config FILE`";
         return ConfigProblem::new(place, "the file has no servers, or none that is enabled").advise(advice);
     }
-    let what = "the file has servers for certain folders alone, and none for this one";
+    let what = "the file has servers only for certain folders, and none for this one";
     ConfigProblem::new(place, what).advise(format!("start in one of {}", other_projects.join(", ")))
 }
 

@@ -77,7 +77,7 @@ pub(super) fn read_all(section: Section<'_>, names: &[BackendId]) -> Vec<LoginPr
 fn read(name: &str, section: &mut Section<'_>, names: &[BackendId]) -> Option<LoginProvider> {
     if BackendId::parse(name).is_err() {
         let advice = "it is a part of URLs: use a letter, then up to 31 of a-z, 0-9 and `-`";
-        section.fault(format!("`{name}` is no name for a provider"), Some(advice));
+        section.fault(format!("`{name}` is not a valid name for a provider"), Some(advice));
     }
     let issuer = required(section, "issuer", parse_issuer, "the provider's issuer, such as `https://id.example.com`");
     let client_id = required(section, "client_id", nonempty, "the id of the gateway at the provider");
@@ -185,7 +185,7 @@ pub fn parse_issuer(text: &str) -> Result<String, String> {
         return Err("remove user, password, query and fragment from it".to_owned());
     }
     if text.ends_with("/.well-known/openid-configuration") {
-        return Err("write the issuer alone, without `/.well-known/openid-configuration`".to_owned());
+        return Err("write only the issuer, without `/.well-known/openid-configuration`".to_owned());
     }
     Ok(text.to_owned())
 }

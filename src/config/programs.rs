@@ -167,8 +167,8 @@ pub fn secret_argument(spec: &BackendSpec) -> Option<String> {
         return None;
     }
     Some(format!(
-        "the arguments of the server `{}` seem to have a secret, and arguments can be read by every program of this machine: \
-         put it into `env`, if the program takes it there",
+        "the arguments of the server `{}` seem to contain a secret, and every program on this machine can read \
+         arguments: put it into `env`, if the program takes it there",
         spec.id
     ))
 }

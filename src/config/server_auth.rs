@@ -148,7 +148,7 @@ fn check_server(section: &Section<'_>, transport: Option<&TransportSpec>) {
             || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
     });
     if http.url.scheme() != "https" && !is_local {
-        section.fault("tokens are sent over https alone", Some("set a `url` with https"));
+        section.fault("tokens are sent only over https", Some("set a `url` with https"));
     }
 }
 

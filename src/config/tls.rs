@@ -128,7 +128,7 @@ impl TlsOptions {
         });
         let names = section.parsed_list("domains", domain).unwrap_or_default();
         if names.len() > MAX_NAMES {
-            section.fault(format!("`domains` has more than {MAX_NAMES} names"), Some("authorities issue for no more"));
+            section.fault(format!("`domains` has more than {MAX_NAMES} names"), Some("authorities allow no more"));
         }
         let authorities = section.parsed("ca_file", |file| network::authorities(folder, file));
         Self {
@@ -170,17 +170,18 @@ impl TlsOptions {
 /// A name that an authority can certify, in its DNS form.
 pub(super) fn domain(text: &str) -> Result<String, String> {
     if text.contains("://") || text.contains(['/', ':']) {
-        return Err(format!("`{}` must be a name alone, such as `mcp.example.com`", text.escape_debug()));
+        return Err(format!("`{}` must be only a name, such as `mcp.example.com`", text.escape_debug()));
     }
     if text.contains('*') {
-        let why = "an authority issues such a certificate only to who changes the name's records; name each host";
+        let why = "an authority issues such a certificate only to those who can change the name's records; name each \
+                   host";
         return Err(format!("`{}` stands for many names: {why}, or use `cert_file`", text.escape_debug()));
     }
     match Host::parse(text.trim().trim_end_matches('.')) {
         Ok(Host::Domain(name)) if name.contains('.') && name.len() <= 253 => Ok(name),
-        Ok(Host::Domain(name)) => Err(format!("`{name}` is no full name, such as `mcp.example.com`")),
+        Ok(Host::Domain(name)) => Err(format!("`{name}` is not a full name, such as `mcp.example.com`")),
         Ok(_) => Err("certificates are for names; for an address use `cert_file`".to_owned()),
-        Err(_) => Err(format!("`{}` is no name of a host", text.escape_debug())),
+        Err(_) => Err(format!("`{}` is not a host name", text.escape_debug())),
     }
 }
 

@@ -110,7 +110,7 @@ pub(super) fn read(section: &mut Section<'_>, dialect: Dialect, folder: &Path) -
     let is_extension = said == 0 && dialect == Dialect::Shared && (section.has("source") || section.has("settings"));
     if is_extension {
         let advice = "write its `command` or `url`, or leave it out of a copy of the file";
-        section.fault("an extension of Zed, which Zed alone can start", Some(advice));
+        section.fault("an extension of Zed, which only Zed can start", Some(advice));
     } else if said != 1 {
         let what = if said == 0 { "the transport is missing" } else { "there is more than one transport" };
         section.fault(
@@ -144,7 +144,7 @@ fn stdio(section: &mut Section<'_>, (dialect, folder): (Dialect, &Path), chosen:
         _ if text.trim().is_empty() => Err("the program's name is empty".to_owned()),
         // a path may contain spaces
         Some((program, _)) if LAUNCHERS.contains(&program) => {
-            Err(format!("this is a whole command line: write `{program}` alone, and put the rest into `args`"))
+            Err(format!("this is a whole command line: write only `{program}`, and put the rest into `args`"))
         }
         _ => Ok(text.to_owned()),
     });

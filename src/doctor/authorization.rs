@@ -56,8 +56,9 @@ pub(super) async fn open_page(prober: &Prober, login: &OpenLogin) -> Result<(), 
 /// The advice for a server that announces client documents but refuses one.
 fn unread_document(document: &str) -> String {
     format!(
-        "let the server read the client's document `{document}`: let it out to that host, directly or by a proxy \
-         (`egress_proxy` of Lockkeeper), or have clients register (`client_documents = \"off\"`, and `registration`)"
+        "let the server read the client's document `{document}`: let it connect to that host, directly or through a \
+         proxy (`egress_proxy` of Lockkeeper), or have clients register (`client_documents = \"off\"`, and \
+         `registration`)"
     )
 }
 

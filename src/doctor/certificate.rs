@@ -28,7 +28,8 @@ fn finding(server: &Url, end: Timestamp, now: Timestamp) -> Option<Finding> {
     let left = end.since(now);
     let problem =
         format!("its certificate ends at {end}, in {} hours, and is still the old one", left.as_secs() / 3600);
-    let advice = "see why it is not renewed: `lockkeeper status` of the gateway, or the log of whatever renews it";
+    let advice = "see why it is not renewed: `lockkeeper status` of the gateway, or the log of the program that renews \
+                  it";
     (left < SOON).then(|| Finding::may_fail(server.as_str(), problem, advice))
 }
 

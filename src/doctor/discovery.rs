@@ -149,7 +149,7 @@ async fn resource_metadata(
     let candidates = match &challenge.resource_metadata {
         Some(text) => vec![Url::parse(text).map_err(|_| {
             let at = format!("{CHALLENGE} {server}");
-            Finding::blocks(at, format!("`resource_metadata` is `{text}`, which is no URL"), "name the whole URL")
+            Finding::blocks(at, format!("`resource_metadata` is `{text}`, which is not a URL"), "name the whole URL")
         })?],
         None => vec![well_known(server, KIND), well_known(&at_root(server), KIND)],
     };
@@ -171,7 +171,7 @@ async fn resource_metadata(
 }
 
 async fn authorization_server(prober: &Prober, named_by: &Url, issuer: &str) -> Result<JsonDocument, Finding> {
-    let no_url = |_| Finding::blocks(named_by.as_str(), format!("the issuer `{issuer}` is no URL"), "name its URL");
+    let no_url = |_| Finding::blocks(named_by.as_str(), format!("the issuer `{issuer}` is not a URL"), "name its URL");
     let url = Url::parse(issuer).map_err(no_url)?;
     let mut candidates = vec![well_known(&url, "oauth-authorization-server"), well_known(&url, "openid-configuration")];
     if url.path() != "/" {
@@ -194,7 +194,9 @@ async fn read(prober: &Prober, url: &Url) -> Result<Option<JsonDocument>, Findin
     let blocks = |problem: String, advice: &str| Err(Finding::blocks(url.as_str(), problem, advice));
     match (answer.status, answer.json()) {
         (200, json @ Value::Object(_)) => Ok(Some(JsonDocument { url: url.clone(), json })),
-        (200, _) => blocks("it is no JSON object".to_owned(), "answer the metadata in JSON, or 404 if there is none"),
+        (200, _) => {
+            blocks("it is not a JSON object".to_owned(), "answer the metadata in JSON, or 404 if there is none")
+        }
         (400..500, _) => Ok(None),
         _ if answer.is_redirect() => {
             let problem = format!("it redirects to `{}`; clients do not follow", answer.header("location"));
@@ -209,7 +211,7 @@ fn members(found: &JsonDocument) -> Result<(), Finding> {
     let blocks = |problem: String, advice: &str| Err(Finding::blocks(found.url.as_str(), problem, advice));
     for name in ["authorization_endpoint", "token_endpoint"] {
         match found.url_of(name) {
-            None => return blocks(format!("`{name}` is no URL"), "name the whole URL (RFC 8414 2)"),
+            None => return blocks(format!("`{name}` is not a URL"), "name the whole URL (RFC 8414 2)"),
             Some(url) if url.scheme() != "https" && !is_loopback(&url) => {
                 return blocks(format!("`{name}` is not https"), "serve it over https");
             }

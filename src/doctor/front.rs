@@ -17,7 +17,7 @@ const PAGES: [(&str, &str); 9] = [
 
 /// The finding for a successful answer that is not MCP.
 pub(super) fn no_mcp(answer: &ProbeResponse) -> Finding {
-    let problem = format!("it answers {} to `initialize`, which is no MCP: {}", said(answer), page(answer));
+    let problem = format!("it answers {} to `initialize`, which is not MCP: {}", said(answer), page(answer));
     let advice =
         "give people the URL of the server itself, and have what stands in front let requests of programs through";
     Finding::blocks(answer.url.as_str(), problem, advice)

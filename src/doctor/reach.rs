@@ -56,7 +56,7 @@ async fn of_name(server: &Url) -> Option<Finding> {
     let addresses: Vec<_> = timeout(LOOKUP_TIMEOUT, lookup).await.ok()?.ok()?.map(|found| found.ip()).collect();
     let seen = addresses.first().filter(|_| addresses.iter().all(|one| !is_public(*one) && !is_fake(*one)))?;
     let problem = format!("{name} is {seen} here, which is not public; the client connects from its vendor's network");
-    let advice = "see that the name has a public address for others, and run this from outside your network";
+    let advice = "make sure that the name has a public address for others, and run this from outside your network";
     Some(Finding::may_fail(server.as_str(), problem, advice))
 }
 

@@ -63,7 +63,7 @@ pub(super) async fn identify(
         return Ok((Identified::As(known), Vec::new()));
     }
     let Some(endpoint) = server.url_of("registration_endpoint") else {
-        let problem = "there is no `registration_endpoint`, and no metadata document of the client is taken";
+        let problem = "there is no `registration_endpoint`, and no metadata document of the client is accepted";
         let advice = match client.document {
             Some(_) => {
                 "allow registration, or metadata documents of clients (`registration`, `client_documents` of Lockkeeper, which \

@@ -58,7 +58,7 @@ impl Requirement {
             Self::RefreshTokens => refresh_tokens(found),
             Self::AnnouncedPkce => pkce(found, "the client refuses the server without it"),
             Self::NoOtherPkce if found.server.json["code_challenge_methods_supported"].is_null() => Vec::new(),
-            Self::NoOtherPkce => pkce(found, "the client refuses a server that announces other methods alone"),
+            Self::NoOtherPkce => pkce(found, "the client refuses a server that announces only other methods"),
             Self::ResourceMetadata | Self::CrossOrigin | Self::PublicAddress => Vec::new(),
         }
     }

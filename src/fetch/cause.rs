@@ -46,7 +46,9 @@ fn advice(error: &TlsError) -> Option<&'static str> {
         {
             Some(UNKNOWN)
         }
-        TlsError::InvalidMessage(_) => Some("it does not speak TLS: its URL may begin with `http` in place of `https`"),
+        TlsError::InvalidMessage(_) => {
+            Some("it does not speak TLS: its URL may have to begin with `http` instead of `https`")
+        }
         _ => None,
     }
 }

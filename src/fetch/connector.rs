@@ -74,7 +74,7 @@ pub enum ClientError {
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] TlsSetupError),
     /// An environment variable or a setting names an invalid proxy.
-    #[error("`{0}` is no URL of an HTTP proxy")]
+    #[error("`{0}` is not the URL of an HTTP proxy")]
     Proxy(&'static str),
 }
 

@@ -150,7 +150,7 @@ fn scope(text: &str) -> Result<String, String> {
     if !text.is_empty() && text.bytes().all(fits) {
         Ok(text.to_owned())
     } else {
-        Err("this is no scope: a scope has no spaces and quotes".to_owned())
+        Err("this is not a scope: a scope has no spaces and quotes".to_owned())
     }
 }
 

@@ -71,14 +71,14 @@ impl<'a> ClientAssertion<'a> {
     pub(crate) fn parse(text: &'a str) -> Result<Self, &'static str> {
         let token = CompactToken::new(text, LONGEST).ok_or("it is longer than 8 KiB")?;
         let header: AssertionHeader =
-            token.header().ok_or("its header is no JSON object with alg, and at most kid and typ")?;
+            token.header().ok_or("its header is not a JSON object with alg, and at most kid and typ")?;
         let typ = header.typ.as_deref().unwrap_or("JWT").to_ascii_lowercase();
         if !matches!(typ.as_str(), "jwt" | "client-authentication+jwt") {
             return Err("its typ is that of another kind of token");
         }
         let algorithm =
             client_keys::algorithm(&header.alg).ok_or("its alg is not one of ES256, EdDSA, PS256 and RS256")?;
-        let named: Named = token.unverified_claims().ok_or("its claims are no JSON object with iss and sub")?;
+        let named: Named = token.unverified_claims().ok_or("its claims are not a JSON object with iss and sub")?;
         if named.iss != named.sub {
             return Err("its iss and sub differ");
         }

@@ -45,7 +45,7 @@ pub enum OAuthError {
         "the master key is missing: the secrets in the database are encrypted under it, and it was expected in {0}. Put it back \
          there from a backup, or name the file that has it with `master_key_file` or LOCKKEEPER_MASTER_KEY_FILE. Nothing was \
          created: a new key would open none of them. If it is lost, so are the keys, grants and logins of this database, and a \
-         gateway can only begin anew, in an empty data folder"
+         gateway can only start over, in an empty data folder"
     )]
     MasterKeyMissing(String),
     /// A folder has the name of the master key file.
@@ -72,8 +72,8 @@ pub enum OAuthError {
     Transaction,
     /// A key would be bound to networks, and any machine in a private network can claim any client address.
     #[error(
-        "keys cannot be bound to networks while `trusted_proxies` is \"private\": whoever is in a private network can name any \
-         address as its own"
+        "keys cannot be bound to networks while `trusted_proxies` is \"private\": anyone in a private network can \
+         claim any address"
     )]
     NetworksBehindPrivateProxies,
     /// A new key's name is empty or longer than 100 characters.

@@ -272,7 +272,7 @@ impl Revocations {
             {
                 tracing::warn!(
                     kind,
-                    "a newer version revoked something that this one does not know: all that is in use is verified anew"
+                    "a newer version revoked something that this one does not know: everything in use is verified again"
                 );
                 self.index.end_all();
             }

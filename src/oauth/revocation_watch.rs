@@ -54,7 +54,7 @@ async fn listen(notices: &mut RevocationNotices, (wake, failed): (&Notify, &Noti
         match next {
             Some(Ok(())) => wake.notify_one(),
             Some(Err(error)) => {
-                tracing::warn!(%error, "no notices of revocations come from the database; they are polled for");
+                tracing::warn!(%error, "the database sends no notices of revocations; the gateway polls for them");
                 tokio::time::sleep(NOTICES_RETRY).await;
             }
             None => notices.close(),

@@ -222,7 +222,7 @@ impl RedirectPage {
     /// person is logged in only once there is a token.
     async fn receive(&self, uri: &Uri) -> Response {
         if uri.path() != self.path {
-            return page(StatusCode::NOT_FOUND, "No such page", "This address takes the end of a login alone.");
+            return page(StatusCode::NOT_FOUND, "No such page", "This address is only for the end of a login.");
         }
         let Some(outcome) = self.expected.read(uri.query().unwrap_or_default()) else {
             let text =

@@ -8,7 +8,7 @@ use super::error::LoginError;
 /// (2026-07-28, authorization, *Communication Security*).
 pub(super) fn trusted(text: &str, server: &Url, what: &str) -> Result<Url, LoginError> {
     let refuse = |reason: &str| LoginError::Untrusted(format!("{what} of {server} is refused: `{text}` {reason}"));
-    let url = Url::parse(text).map_err(|_| refuse("is no URL"))?;
+    let url = Url::parse(text).map_err(|_| refuse("is not a URL"))?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err(refuse("has a user or a password"));
     }

@@ -179,7 +179,7 @@ impl TokenProvider {
                 Some(RefreshOutcome::Kept(error, tokens)) if error.offers_login(&tokens, now) => {
                     Err(LoginError::Stuck(
                         Box::new(error),
-                        format!("`lockkeeper connect {} --login` logs in anew", self.login.target.server),
+                        format!("`lockkeeper connect {} --login` logs in again", self.login.target.server),
                     ))
                 }
                 Some(RefreshOutcome::Kept(error, _)) => Err(error),

@@ -42,9 +42,9 @@ pub(super) fn normalised(
             Value::Null => unusable("is neither JSON nor a form"),
             Value::Object(_) => match members.get("access_token") {
                 None | Some(Value::Null) => unusable("has no `access_token`"),
-                Some(_) => unusable("has an `access_token` that is no text"),
+                Some(_) => unusable("has an `access_token` that is not a text"),
             },
-            _ => unusable("is no object"),
+            _ => unusable("is not an object"),
         });
     }
     let mut response = Map::new();
@@ -54,7 +54,7 @@ pub(super) fn normalised(
             Value::Null | Value::Bool(false) => {}
             Value::String(value) if value.trim().is_empty() => {}
             Value::String(value) => drop(response.insert(name.to_owned(), value.trim().into())),
-            _ => return Err(unusable(&format!("has a `{name}` that is no text"))),
+            _ => return Err(unusable(&format!("has a `{name}` that is not a text"))),
         }
     }
     // Keycloak states the lifetime of a refresh token; 0 means that it does not expire
@@ -83,7 +83,7 @@ fn token_type(said: &Value) -> Result<&'static str, TokenFailure> {
             let named: String = printable(named).chars().take(40).collect();
             Err(unusable(&format!("has the `token_type` `{named}`, and only bearer tokens are used")))
         }
-        _ => Err(unusable("has a `token_type` that is no text")),
+        _ => Err(unusable("has a `token_type` that is not a text")),
     }
 }
 
@@ -184,11 +184,11 @@ mod tests {
     fn up_022_what_cannot_be_used_is_named() {
         for (body, named) in [
             (r#"{"access_token":"a","token_type":"mac"}"#, "`token_type` `mac`"),
-            (r#"{"access_token":"a","token_type":7}"#, "`token_type` that is no text"),
+            (r#"{"access_token":"a","token_type":7}"#, "`token_type` that is not a text"),
             (r#"{"access_token":"a","token_type":"DPoP"}"#, "`DPoP`"),
             (r#"{"access_token":"a","refresh_token":7}"#, "`refresh_token`"),
             (r#"{"access_token":"a","scope":{"a":1}}"#, "`scope`"),
-            (r#"{"access_token":["a"]}"#, "`access_token` that is no text"),
+            (r#"{"access_token":["a"]}"#, "`access_token` that is not a text"),
             (r#"{"token":"a"}"#, "no `access_token`"),
             ("<html>", "neither JSON nor a form"),
             ("", "neither JSON nor a form"),

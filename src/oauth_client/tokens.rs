@@ -80,7 +80,7 @@ impl TokenSource {
 
     /// The client of the `oauth2` crate for these endpoints.
     pub(super) fn client(&self, client: &RegisteredClient) -> Result<OAuthClient, LoginError> {
-        let wrong = |what: &str| LoginError::Untrusted(format!("{what} of {} is no URL", self.issuer));
+        let wrong = |what: &str| LoginError::Untrusted(format!("{what} of {} is not a URL", self.issuer));
         let redirect = RedirectUrl::new(client.redirect_uri.clone()).map_err(|_| wrong("the redirect URI"))?;
         let oauth = oauth2::Client::new(ClientId::new(client.id.clone()))
             .set_auth_uri(AuthUrl::from_url(self.authorization_endpoint.clone()))

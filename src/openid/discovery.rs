@@ -47,7 +47,7 @@ impl ProviderMetadata {
 /// A URL of the metadata: https, or the origin of the issuer, which the operator chose.
 fn endpoint(text: &str, issuer: &str, name: &str) -> Result<Url, LoginError> {
     let refuse = |reason: &str| LoginError::Untrusted(format!("`{name}` in the metadata, `{text}`, is {reason}"));
-    let url = Url::parse(text).map_err(|_| refuse("no URL"))?;
+    let url = Url::parse(text).map_err(|_| refuse("not a URL"))?;
     let is_own = Url::parse(issuer).is_ok_and(|issuer| issuer.origin() == url.origin());
     if url.scheme() == "https" || is_own { Ok(url) } else { Err(refuse("not https")) }
 }

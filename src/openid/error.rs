@@ -28,10 +28,10 @@ pub enum OpenIdError {
     #[error("the person did not log in there")]
     Declined,
     /// The provider does not support a choice of accounts: the login begins again without it.
-    #[error("the provider refuses `prompt=select_account`; it is asked with `login` in its place")]
+    #[error("the provider rejects `prompt=select_account`; the gateway uses `prompt=login` instead")]
     NoChoice { prompt: ProviderPrompt, after: String },
     /// The answer came before, in the same browser: the login begins again.
-    #[error("the answer came before; the provider is asked once more")]
+    #[error("the answer was used before; the provider is asked once more")]
     Again { prompt: ProviderPrompt, after: String },
     /// The provider refuses the request of the gateway, with this code.
     #[error("the provider refuses: {0}")]
@@ -80,7 +80,7 @@ pub enum TokenProblem {
     #[error("its nonce is another one")]
     Nonce,
     /// An identity assertion has another type, so it was made for something else.
-    #[error("it is no identity assertion")]
+    #[error("it is not an identity assertion")]
     Kind,
     /// It was given to another client of the gateway.
     #[error("it was given to another client")]

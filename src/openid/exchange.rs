@@ -113,7 +113,7 @@ impl ProviderClient<'_> {
         let claims: Option<Value> = serde_json::from_slice(answer.body()).ok();
         let claims = claims.filter(|claims| claims["sub"].as_str() == Some(subject));
         if claims.is_none() {
-            no("it is no JSON about the subject of the id token");
+            no("it is not JSON about the subject of the id token");
         }
         claims
     }

@@ -21,7 +21,7 @@ impl ProviderKeys {
     pub(super) fn read(document: &[u8]) -> Result<Self, String> {
         let document: Value =
             serde_json::from_slice(document).map_err(|error| format!("the keys cannot be read: {error}"))?;
-        let keys = document["keys"].as_array().ok_or("the keys are no list")?;
+        let keys = document["keys"].as_array().ok_or("the keys are not a list")?;
         if keys.len() > MAX_KEYS {
             return Err(format!("there are more than {MAX_KEYS} keys"));
         }

@@ -127,7 +127,7 @@ impl Entrance {
                     if let Some(count) = self.strangers.add() {
                         tracing::warn!(
                             count,
-                            "programs that are no replica of this gateway connected to the address for replicas"
+                            "programs that are not replicas of this gateway connected to the address for replicas"
                         );
                     }
                     Err(io::ErrorKind::PermissionDenied.into())

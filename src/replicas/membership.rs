@@ -94,7 +94,7 @@ pub(super) struct Peer {
 
 /// Another replica took over what this one owned, while this one could not renew its lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the lease of this replica ended and others have its sessions: it stops, to be started anew")]
+#[error("the lease of this replica ended and others have its sessions: it stops, and has to be started again")]
 pub struct Deposed;
 
 /// Why a replica cannot join.

@@ -19,7 +19,7 @@ pub fn was_frozen(due: Instant, now: Instant) -> bool {
 pub async fn overdue(deadline: Instant) {
     sleep_until(deadline).await;
     if was_frozen(deadline, Instant::now()) {
-        tracing::info!("the gateway was stopped or starved for a while: what was sent to it meanwhile is read first");
+        tracing::info!("the gateway was stopped or starved for a while: what arrived in the meantime is read first");
         sleep(CATCH_UP).await;
     }
 }

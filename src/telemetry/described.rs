@@ -263,7 +263,7 @@ pub const METRICS: &[MetricGroup] = &[
             gauge(
                 "lockkeeper_build_info",
                 &[known("version", "of the gateway"), known("target", "processor and system")],
-                "1, for the program that runs",
+                "1, for the running program",
             ),
             counter("process_cpu_seconds_total", &[], "time of processors that the gateway used, without its programs"),
             gauge("process_resident_memory_bytes", &[], "memory of the gateway, without its programs"),
@@ -278,8 +278,8 @@ pub const METRICS: &[MetricGroup] = &[
             gauge(
                 "lockkeeper_server_up",
                 &[SERVER],
-                "1 if the server can be called, 0 while it starts or fails. Of one that is started for each user: 0 if all that run \
-                 fail. At a replica that is not its home, there is none",
+                "1 if the server can be called, 0 while it starts or fails. If it is started for each user: 0 if all \
+                 that run fail. Absent at a replica that is not its home",
             ),
             gauge("lockkeeper_server_calls_in_flight", &[SERVER], "calls that run at the server or wait for it"),
             counter("lockkeeper_server_calls_total", &[SERVER, METHOD, OUTCOME], "calls at a server, by their end"),

@@ -51,7 +51,7 @@ impl ServedCertificate {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(chain.as_bytes())
             .collect::<Result<_, _>>()
             .map_err(|error| unreadable(&error))?;
-        let first = chain.first().ok_or_else(|| unreadable(&"it is no PEM"))?;
+        let first = chain.first().ok_or_else(|| unreadable(&"it is not PEM"))?;
         let (_, parsed) = X509Certificate::from_der(first).map_err(|error| unreadable(&error))?;
         let (names, issuer) = (names(&parsed), issuer(&parsed));
         let validity = parsed.validity();

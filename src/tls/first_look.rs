@@ -31,7 +31,7 @@ pub(super) async fn report(names: &[String], listen: IpAddr, has_plain_port: boo
     }
     if !has_plain_port {
         tracing::info!(
-            "port 80 is not open here: authorities look at port 443 alone, and nobody is redirected from http"
+            "port 80 is not open here: authorities look only at port 443, and nobody is redirected from http"
         );
     }
 }
@@ -45,11 +45,12 @@ fn fault(addresses: &[IpAddr], own: &BTreeSet<IpAddr>, listen: IpAddr) -> Option
     let six = addresses.iter().find(|address| address.is_ipv6());
     if let (Some(six), IpAddr::V4(_)) = (six, listen) {
         return Some(format!(
-            "authorities and clients prefer {six}, and the gateway listens on IPv4 alone; listen on [::]:443, or remove that record"
+            "authorities and clients prefer {six}, and the gateway listens only on IPv4; listen on [::]:443, or remove \
+             that record"
         ));
     }
     let strange = addresses.iter().find(|address| !own.contains(address))?;
-    Some(format!("{strange} is not this machine's: who is sent there finds another server"))
+    Some(format!("{strange} is not this machine's: clients that are sent there reach another server"))
 }
 
 fn list(addresses: &[IpAddr]) -> String {
@@ -79,6 +80,6 @@ mod tests {
         assert_eq!(told(&["203.0.113.7", "2001:db8::7"], "::"), None);
         assert!(told(&["198.51.100.1"], "::").unwrap().contains("none of them"));
         assert!(told(&["203.0.113.7", "2001:db8::8"], "::").unwrap().starts_with("2001:db8::8 is not"));
-        assert!(told(&["203.0.113.7", "2001:db8::7"], "0.0.0.0").unwrap().contains("IPv4 alone"));
+        assert!(told(&["203.0.113.7", "2001:db8::7"], "0.0.0.0").unwrap().contains("only on IPv4"));
     }
 }

@@ -149,7 +149,7 @@ impl CertificateKeeper {
                     CertificateOrigin::Authority(authority) => match self.round(authority).await {
                         Ok(wait) => wait,
                         Err(error) => {
-                            tracing::warn!(%error, "the certificate cannot be looked after");
+                            tracing::warn!(%error, "the certificate cannot be checked or renewed");
                             AFTER_FAULT
                         }
                     },
@@ -236,7 +236,7 @@ impl CertificateKeeper {
 fn read(files: &CertificateFiles) -> Result<ServedCertificate, String> {
     let text = |path: &Path| fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()));
     let chain = String::from_utf8(text(&files.certificate)?)
-        .map_err(|_| format!("{} is no PEM", files.certificate.display()))?;
+        .map_err(|_| format!("{} is not PEM", files.certificate.display()))?;
     let key = zeroize::Zeroizing::new(text(&files.key)?);
     ServedCertificate::from_pem(&chain, &key).map_err(|fault| format!("{}: {fault}", files.certificate.display()))
 }

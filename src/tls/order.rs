@@ -308,7 +308,7 @@ fn sentence(problem: &Problem) -> String {
         "unauthorized" | "incorrectResponse" => {
             "another server answers there: the name, or a port of it, leads elsewhere"
         }
-        "caa" => "a CAA record of the name allows other authorities alone",
+        "caa" => "a CAA record of the name allows only other authorities",
         "rateLimited" => "too many orders were made for this name; the next one waits as long as the authority asks",
         "rejectedIdentifier" => "this authority issues nothing for such a name",
         "externalAccountRequired" => "set `external_account_id` and `external_account_key` in [tls]",
@@ -360,7 +360,9 @@ impl From<Error> for OrderFailure {
                 Some(silent) => Self::Unreachable(silent.to_string()),
                 None => Self::Refused(cause.to_string()),
             },
-            error @ (Error::Json(_) | Error::Http(_)) => Self::Unreachable(format!("it is no ACME server ({error})")),
+            error @ (Error::Json(_) | Error::Http(_)) => {
+                Self::Unreachable(format!("it is not an ACME server ({error})"))
+            }
             error => Self::Refused(error.to_string()),
         }
     }

@@ -79,7 +79,7 @@ pub(super) fn configured(spec: &OAuthClientSpec) -> Result<Option<ClientIdentity
 /// times an hour.
 pub(super) async fn forget(context: &UpstreamContext, backend: &BackendId, issuer: &str) -> Result<(), UpstreamError> {
     if let Err(wait) = context.registrations.take(issuer.to_owned(), context.now()) {
-        tracing::warn!(server = %backend, issuer, wait = wait.as_secs(), "an authorization server forgets the gateway again and again");
+        tracing::warn!(server = %backend, issuer, wait = wait.as_secs(), "an authorization server keeps forgetting the gateway's registration");
         return Ok(());
     }
     Ok(context.storage.upstream_clients().delete(backend, issuer).await?)

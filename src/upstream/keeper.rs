@@ -180,7 +180,7 @@ impl Keeper {
             return false;
         }
         let (user, backend) = self.state.place();
-        tracing::warn!(%user, server = %backend, issuer, "a server names the authorization server of a user's login no more");
+        tracing::warn!(%user, server = %backend, issuer, "a server no longer names the authorization server of a user's login");
         self.context.discoveries.forget(backend);
         true
     }

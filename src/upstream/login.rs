@@ -116,7 +116,7 @@ pub enum LoginProblem {
     #[error("{0}")]
     Failed(String),
     /// An earlier visit with the same response is still running.
-    #[error("the response came before, and its end is not known yet")]
+    #[error("the response has already arrived, and the outcome is not known yet")]
     Unknown,
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
@@ -238,7 +238,7 @@ impl Logins {
         let told = serde_json::to_string(&told).map_err(|_| UpstreamError::from(VaultError::Form))?;
         let ended = self.context.storage.upstream_clients().end_request(&state, &told).await;
         if let Err(error) = ended {
-            tracing::warn!(%error, "the end of a login at a server could not be stored; a second visit does not learn it");
+            tracing::warn!(%error, "the outcome of a login at a server could not be stored; a second visit will not see it");
         }
         outcome
     }

@@ -57,7 +57,7 @@ impl Withdrawal {
                 Some(Ok(())) => searched = since.map_or(searched, |_| Some(now)),
                 Some(Err(error)) => {
                     servers.mark_changed();
-                    tracing::warn!(%error, "ended tokens of users could not be looked after; next try in 500 ms");
+                    tracing::warn!(%error, "ended tokens of users could not be handled; next try in 500 ms");
                 }
             }
             round = round.wrapping_add(1);
@@ -111,7 +111,7 @@ impl Withdrawal {
                 Ok(table.delete_withdrawn(row.id).await?)
             }
             Err(error @ (UpstreamError::Login(_) | UpstreamError::Assertion)) => {
-                tracing::info!(%error, server = %row.backend, "tokens of a user were not revoked; tried again");
+                tracing::info!(%error, server = %row.backend, "tokens of a user were not revoked; the gateway tries again");
                 Ok(table.count_attempt(row.id).await?)
             }
             // unreadable now means unreadable forever

@@ -192,7 +192,7 @@ pub(super) fn backends(
             .collect(),
         groups: status.groups.iter().filter_map(|group| group_item(group, subject)).collect(),
         groups_note: match only_group(state, status, holder) {
-            Some(_) => "Your key opens these addresses alone.",
+            Some(_) => "Your key opens only these addresses.",
             None => "Some of these servers, at addresses of their own.",
         },
     }
@@ -252,7 +252,7 @@ fn backend_row(backend: &BackendStatus, verdict: StateVerdict, counts: OfferCoun
         }
         BackendState::Elsewhere => said.push("at another replica of this gateway".to_owned()),
         BackendState::Starting { seconds } => said.push(format!("for {seconds} s")),
-        BackendState::Restarting { .. } => said.push("the connection was lost and is opened again".to_owned()),
+        BackendState::Restarting { .. } => said.push("the connection was lost and is being reopened".to_owned()),
         BackendState::Failed { retry_in: Some(0), .. } => said.push("it is being tried again".to_owned()),
         BackendState::Failed { retry_in: Some(seconds), .. } => said.push(format!("next try in {seconds} s")),
         BackendState::Failed { retry_in: None, .. } => {}
@@ -354,8 +354,8 @@ impl AccountNotice {
             Self::Revoked => "The app is disconnected. Its tokens stop working within a second.",
             Self::NothingToRevoke => "There is nothing to disconnect.",
             Self::AccountDisconnected => "Your account is disconnected. Its tokens are deleted here and revoked there.",
-            Self::SecretSaved => "The secret is saved. The servers that need it use it from the next call on.",
-            Self::SecretDeleted => "The secret is deleted. What ran with it has ended.",
+            Self::SecretSaved => "The secret is saved. The servers that need it use it as of the next call.",
+            Self::SecretDeleted => "The secret is deleted. Everything that ran with it has ended.",
         }
     }
 }

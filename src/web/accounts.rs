@@ -65,7 +65,7 @@ impl From<UpstreamError> for Problem {
         match error {
             UpstreamError::Storage(error) if error.is_busy() => Self::busy(),
             error => {
-                tracing::error!(%error, "a page about connected accounts could not be made");
+                tracing::error!(%error, "a page about connected accounts could not be created");
                 Self::internal()
             }
         }

@@ -41,7 +41,7 @@ impl WebState {
                 self.end_unconfirmed(former.as_deref().unwrap_or_default()).await
             };
             if let Some(Err(error)) = cancel.run_until_cancelled(round).await {
-                tracing::warn!(%error, "accounts of login providers could not be looked after; next try in 15 s");
+                tracing::warn!(%error, "accounts of login providers could not be checked; next try in 15 s");
             }
         }
     }
@@ -92,7 +92,7 @@ impl WebState {
             // a newer login has replaced it
             Ok(Renewal::Ended) => Ok(false),
             Err(error) => {
-                tracing::warn!(key = %login.key, issuer, %error, "a provider does not say whether it knows a person still; it is asked again in 5 min");
+                tracing::warn!(key = %login.key, issuer, %error, "a provider did not say whether it still knows a person; it is asked again in 5 min");
                 Ok(false)
             }
         }

@@ -256,10 +256,10 @@ impl From<LoginProblem> for Problem {
                 error: "invalid_request",
                 title: "This login cannot be finished",
                 text:
-                    "The answer belongs to no login that this browser has begun in the last 10 minutes. This visit has \
-                       stored nothing."
+                    "This answer does not belong to a login that this browser started in the last 10 minutes. Nothing \
+                     was stored this time."
                         .to_owned(),
-                advice: vec!["See on the account page what is connected, and connect the server there."],
+                advice: vec!["The account page shows what is connected; connect the server there."],
                 retry_after: None,
                 reason: None,
             },
@@ -276,8 +276,8 @@ impl From<LoginProblem> for Problem {
                 status: StatusCode::SERVICE_UNAVAILABLE,
                 error: "temporarily_unavailable",
                 title: "This login is not finished yet",
-                text: "Its answer came before, and what became of it is not known yet.".to_owned(),
-                advice: vec!["See on the account page in a minute whether the server is connected."],
+                text: "Its answer has already arrived, and the outcome is not known yet.".to_owned(),
+                advice: vec!["Check on the account page in a minute whether the server is connected."],
                 retry_after: Some(std::time::Duration::from_secs(10)),
                 reason: None,
             },

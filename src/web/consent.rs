@@ -58,11 +58,11 @@ pub(super) async fn choice(
 fn later(target: &Target, scopes: &Scopes, groups: &Groups) -> Option<&'static str> {
     match target {
         Target::Merged if scopes.contains(&Scope::Use) => {
-            Some("If you leave all of them as they are, the app may also use servers that come later.")
+            Some("If you leave all of them as they are, the app may also use servers that are added later.")
         }
-        Target::Backend(id) if groups.find(id).is_some() => {
-            Some("If you leave all of them as they are, the app may also use servers that come to this group later.")
-        }
+        Target::Backend(id) if groups.find(id).is_some() => Some(
+            "If you leave all of them as they are, the app may also use servers that are added to this group later.",
+        ),
         Target::Merged | Target::Backend(_) => None,
     }
 }
@@ -97,8 +97,8 @@ const fn sentence(refusal: ChoiceRefusal) -> &'static str {
             "What you may use here has changed since you opened this page. These are the servers now: check your choice."
         }
         ChoiceRefusal::TooMany => {
-            "The names of the chosen servers are too long for the key that the app gets. Choose fewer, or everything \
-             of all of them."
+            "The names of the chosen servers are too long for the key that the app gets. Choose fewer, or choose \
+             Everything for all of them."
         }
     }
 }

@@ -244,7 +244,7 @@ async fn refused(
         ),
         DeviceRefusal::Limited(wait) => (
             StatusCode::TOO_MANY_REQUESTS,
-            "Too many wrong codes came from your network or with your key. Wait some minutes before the next try.",
+            "Too many wrong codes came from your network or with your key. Wait a few minutes before you try again.",
             Some(wait.as_secs() + 1),
         ),
         // only a decision ends like this, and `decide` shows the consent page again

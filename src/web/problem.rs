@@ -42,7 +42,7 @@ impl Problem {
                     .to_owned(),
             advice: vec![
                 "Go back to the app that you want to connect, and start the login there again.",
-                "If this happens every time, allow cookies for this site: they tell the gateway that it is still you.",
+                "If this happens every time, allow cookies for this site: the gateway recognizes your browser by them.",
             ],
             retry_after: None,
             reason: None,
@@ -61,11 +61,11 @@ impl Problem {
             status: StatusCode::FORBIDDEN,
             error: "access_denied",
             title: "This link cannot be used",
-            text: "A link of an invitation works once, and for some days at most. Somebody has used this one, or it has ended, or a part \
-                   of it is missing."
+            text: "An invitation link works once, and for a few days at most. Somebody has used this one, or it is no \
+                   longer valid, or a part of it is missing."
                 .to_owned(),
             advice: vec![
-                "Check that you opened all of the link.",
+                "Check that you opened the whole link.",
                 "If you have accepted the invitation, log in with your API key.",
                 "Otherwise ask the person who invited you for a new link.",
             ],
@@ -81,12 +81,12 @@ impl Problem {
             error: "access_denied",
             title: "Somebody else is logged in now",
             text: format!(
-                "This page belongs to a person who was logged in here before. Now {user} is logged in, so this page can \
-                 approve nothing any more."
+                "This page belongs to somebody who was logged in here before. Now {user} is logged in, so this page \
+                 can no longer approve anything."
             ),
             advice: vec![
-                "To connect the app as this person, start the login in the app again.",
-                "To connect it as the person before, log out on the account page first.",
+                "To connect the app as the person who is logged in now, start the login in the app again.",
+                "To connect it as the previous person, log out on the account page first.",
             ],
             retry_after: None,
             reason: None,
@@ -137,7 +137,7 @@ impl Problem {
             LoginError::NoRegistration { .. } => (
                 StatusCode::BAD_GATEWAY,
                 "server_error",
-                "The operator of this gateway registers it there, and sets `client_id` for this server.",
+                "The operator of this gateway must register it there, and set `client_id` for this server.",
             ),
             _ => (
                 StatusCode::BAD_GATEWAY,
@@ -147,7 +147,7 @@ impl Problem {
         };
         let text = match error {
             LoginError::NoRegistration { issuer, redirect_uri } => format!(
-                "The authorization server {issuer} takes only clients that were registered there by hand, with the \
+                "The authorization server {issuer} accepts only clients that were registered there by hand, with the \
                  redirect URI {redirect_uri}."
             ),
             error => format!("The login at the server did not succeed: {error}."),
@@ -243,10 +243,10 @@ impl From<AuthorizationError> for Problem {
         }
         let (title, advice) = match refusal.error {
             _ if status == StatusCode::BAD_GATEWAY => (
-                "The gateway cannot read what describes the app",
+                "The gateway cannot read the description of the app",
                 vec![
-                    "Start the login in the app again in five minutes: apps that can register do so then.",
-                    "If this page comes again, have the app forget its login first:",
+                    "Start the login in the app again in five minutes: apps that can register will do so then.",
+                    "If this page appears again, make the app forget its login first:",
                     FORGET_IN_CLAUDE_CODE,
                     FORGET_IN_VS_CODE,
                     "If that does not help, send this text to the operator of this gateway.",
@@ -305,7 +305,7 @@ impl From<InvitationRefusal> for Problem {
 
 impl From<oauth::OAuthError> for Problem {
     fn from(error: oauth::OAuthError) -> Self {
-        tracing::error!(%error, "a page could not be made");
+        tracing::error!(%error, "a page could not be created");
         match error {
             oauth::OAuthError::Storage(error) if error.is_busy() => Self::of_status(StatusCode::SERVICE_UNAVAILABLE),
             _ => Self::internal(),

@@ -175,11 +175,18 @@ async fn log_in(
     let finished = match state.providers.finish(provider, answer, sealed, visitor.from).await {
         Ok(finished) => finished,
         Err(OpenIdError::NoChoice { prompt, after }) => {
-            tracing::info!(provider, "the provider refuses `prompt=select_account`: it is asked with `login`");
+            tracing::info!(
+                provider,
+                "the provider rejects `prompt=select_account`; the gateway uses `prompt=login` instead"
+            );
             return Ok(ProviderReturn::Back { prompt, after });
         }
         Err(OpenIdError::Again { prompt, after }) => return Ok(ProviderReturn::Back { prompt, after }),
         Err(OpenIdError::Foreign) if visitor.is_logged_in() => return Err(logged_in_already()),
+        Err(error @ OpenIdError::Declined) if !request.is_empty() => {
+            let problem = failed(state, provider, &error);
+            return Err(Problem { text: format!("{} The app received nothing.", problem.text), ..problem });
+        }
         Err(error) => return Err(failed(state, provider, &error)),
     };
     let spec = state.providers.spec(provider).ok_or_else(Problem::not_found)?;
@@ -267,17 +274,17 @@ fn failed(state: &WebState, provider: &str, error: &OpenIdError) -> Problem {
             StatusCode::BAD_REQUEST,
             "invalid_request",
             "This login has expired",
-            "A login is valid for 10 minutes, in the browser where it began, and once.".to_owned(),
+            "A login works once, within 10 minutes, in the browser where it began.".to_owned(),
             vec![
                 AGAIN,
-                "If this happens every time, allow cookies for this site: they tell the gateway that it is still you.",
+                "If this happens every time, allow cookies for this site: the gateway recognizes your browser by them.",
             ],
         ),
         OpenIdError::Declined => (
             StatusCode::FORBIDDEN,
             "access_denied",
             "You are not logged in",
-            format!("You did not log in at {label}, or it did not let you. The app received nothing."),
+            format!("You did not log in at {label}, or it did not let you in."),
             vec![AGAIN],
         ),
         OpenIdError::Limited => (
@@ -291,7 +298,7 @@ fn failed(state: &WebState, provider: &str, error: &OpenIdError) -> Problem {
             StatusCode::BAD_GATEWAY,
             "temporarily_unavailable",
             "You cannot log in there now",
-            format!("{label} does not answer, or not as a login needs it."),
+            format!("{label} does not answer, or its answer cannot be used for a login."),
             vec!["Try again in a minute, or log in with an API key.", OPERATOR],
         ),
         OpenIdError::Refused(_)
@@ -309,7 +316,7 @@ fn failed(state: &WebState, provider: &str, error: &OpenIdError) -> Problem {
             StatusCode::FORBIDDEN,
             "access_denied",
             "This login cannot be verified",
-            format!("What came from {label} does not prove who you are. You are not logged in."),
+            format!("The answer from {label} does not prove who you are. You are not logged in."),
             vec![AGAIN, OPERATOR],
         ),
     };
@@ -323,9 +330,9 @@ fn logged_in_already() -> Problem {
         status: StatusCode::BAD_REQUEST,
         error: "invalid_request",
         title: "You are logged in already",
-        text:
-            "This address ends a login once, in the browser where it began, within 10 minutes. It changed nothing now."
-                .to_owned(),
+        text: "This address completes a login once, within 10 minutes, in the browser where it began. Nothing was \
+             changed this time."
+            .to_owned(),
         advice: vec!["To connect an app, go back to it. What you have connected is on the account page."],
         retry_after: None,
         reason: None,
@@ -388,7 +395,7 @@ fn ended(spec: &LoginProvider) -> Problem {
     Problem {
         status: StatusCode::FORBIDDEN,
         error: "access_denied",
-        title: "Your access was ended",
+        title: "Your access was revoked",
         text: format!("The operator of this gateway revoked your account of {}.", spec.label),
         advice: vec!["Ask the operator for access, or for an API key."],
         retry_after: None,

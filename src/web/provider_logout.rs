@@ -35,7 +35,7 @@ pub(super) async fn receive(
         Ok(logout) => logout,
         Err(OpenIdError::Unknown) => return Err(Problem::not_found()),
         Err(error) => {
-            tracing::warn!(provider, %error, "the report of a logout was refused");
+            tracing::warn!(provider, %error, "a logout report was refused");
             return Ok(refusal("the logout token is not valid"));
         }
     };

@@ -138,7 +138,7 @@ impl From<InvalidUserSecret> for Problem {
             status: StatusCode::BAD_REQUEST,
             error: "invalid_request",
             title: "This cannot be a secret",
-            text: format!("The secret was not saved: {error}. An earlier one is kept."),
+            text: format!("The secret was not saved: {error}. Any earlier one is kept."),
             advice: vec!["Go back, and paste the secret as a single line."],
             retry_after: None,
             reason: None,

@@ -47,7 +47,7 @@ pub(super) fn permissions(scopes: &Scopes, groups: &Groups) -> Vec<Permission> {
 pub(super) fn rights(rights: &Rights, groups: &Groups) -> Vec<Permission> {
     let ordinary = |text: String| Permission { scope: String::new(), text, sensitivity: Sensitivity::Ordinary };
     let own = Scopes::of(&rights.backends);
-    let of_all = "Use every server behind this gateway, also those that come later";
+    let of_all = "Use every server behind this gateway, including those added later";
     let text = |scope: &Scope| if *scope == Scope::Use { of_all.to_owned() } else { sentence(scope, groups) };
     let mut lines: Vec<Permission> = own.iter().map(|scope| ordinary(text(scope))).collect();
     if lines.is_empty() {

@@ -113,8 +113,8 @@ impl Visitor {
         let found = self.earlier.iter().find(|visit| is_of(visit));
         let reason = match (token, self.session.id()) {
             ("", _) => "it has no token",
-            (_, None) => "the browser sent no cookie, and the token is of no visit that it remembers",
-            (_, Some(_)) => "the token is of another browser, another form, or a visit of more than ten minutes ago",
+            (_, None) => "the browser sent no session cookie, and the token belongs to none of its earlier visits",
+            (_, Some(_)) => "the token belongs to another browser, another form, or a visit more than ten minutes ago",
         };
         let visit = found.cloned().ok_or_else(|| Problem::foreign_form().because(reason))?;
         Ok(ShownForm { visit, is_current: false })

@@ -190,7 +190,7 @@ async function endedWithTheirPeople(scripts) {
     const guest = await person({ scripts });
     assert.equal((await visit(guest.page, link)).status(), 200);
     const text = await guest.page.locator('main').innerText();
-    assert.ok(text.includes(invites ? `${user} invites you` : `Whoever opens it becomes ${user}`), text);
+    assert.ok(text.includes(invites ? `${user} invites you` : `Anyone who opens it becomes ${user}`), text);
     end(user, key);
     await isUnusable(guest.page, await presses(guest.page, name), `${why}, and pressed on a page from before`);
     await isUnusable(guest.page, await visit(guest.page, link), why);

@@ -196,7 +196,7 @@ fn a_backup_is_a_copy_without_the_master_key_for_this_user_alone() {
     let copy = folder.path().join("copy.sqlite3");
     assert_eq!(std::fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
     let said = shown(folder.path(), &run(&["backup", "copy.sqlite3"]));
-    assert!(said.starts_with("1\n") && said.contains("is there already"), "{said}");
+    assert!(said.starts_with("1\n") && said.contains("already exists"), "{said}");
     // it is the database, with the key beside it
     std::fs::create_dir(folder.path().join("other")).unwrap();
     std::fs::rename(&copy, folder.path().join("other/lockkeeper.sqlite3")).unwrap();
@@ -333,7 +333,7 @@ fn a_taken_port_is_reported_with_the_way_to_choose_another() {
     --- err
     error: the gateway cannot run
       cannot listen on ADDRESS: Address already in use (os error 98)
-    help: stop the program that has the port, or choose another one: `--listen 8081`
+    help: stop the program that uses the port, or choose another one: `--listen 8081`
     ");
 }
 

@@ -168,7 +168,7 @@ async fn a_fault_that_stops_every_client_is_named_with_its_document() {
         (Fault::DeadResourceMetadata, "the challenge names this document, and it does not exist"),
         (Fault::RedirectedMetadata, "it redirects to `https://elsewhere.example/`"),
         (Fault::FailingMetadata, "it answers 503: clients stop there"),
-        (Fault::HtmlMetadata, "it is no JSON object"),
+        (Fault::HtmlMetadata, "it is not a JSON object"),
         (Fault::NoRegistration, "there is no `registration_endpoint`"),
         (Fault::RefusedRegistration, "400 (invalid_redirect_uri)"),
         (Fault::RefusedRequest, "the request is refused: 400 (invalid_target)"),

@@ -48,9 +48,7 @@ impl InvitationEvent {
             Self::Revoked(invitation) => {
                 about(L::new("invitation_revoked", "invitation revoked"), invitation).with("by", "operator")
             }
-            Self::Refused { from } => {
-                L::alarming("invitation_refused", "link of an invitation refused").with("ip", from)
-            }
+            Self::Refused { from } => L::alarming("invitation_refused", "invitation link refused").with("ip", from),
         }
     }
 }

@@ -30,7 +30,7 @@ impl OperationEvent {
     fn line(&self) -> AuditLine {
         use AuditLine as L;
         match self {
-            Self::ServerRestarted(server) => L::new("server_restarted", "server started anew").with("server", server),
+            Self::ServerRestarted(server) => L::new("server_restarted", "server restarted").with("server", server),
             Self::OutputRead(server) => L::new("output_read", "output of a server read").with("server", server),
             Self::SessionEnded(user, session) => {
                 L::new("session_ended", "session ended").with("user", user).with("name", session)

@@ -89,7 +89,7 @@ impl ServerDescription {
     /// The reason why the text is not one.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let listed = serde_json::from_str::<RegistryAnswer>(text).map(|listed| listed.server);
-        listed.or_else(|_| serde_json::from_str(text)).map_err(|error| format!("it is no server.json: {error}"))
+        listed.or_else(|_| serde_json::from_str(text)).map_err(|error| format!("it is not a server.json: {error}"))
     }
 
     /// The entry of the first package that can be started here, else of the first remote.
@@ -282,7 +282,7 @@ mod tests {
     fn what_cannot_be_started_says_why() {
         let reason = |text: &str| entry(text).unwrap_err();
         assert_eq!(reason("{}"), "it has neither packages nor remotes");
-        assert!(reason("7").starts_with("it is no server.json"));
+        assert!(reason("7").starts_with("it is not a server.json"));
         let bundle = r#"{"packages":[{"registryType":"mcpb","identifier":"https://a.example/x.mcpb"}]}"#;
         assert!(reason(bundle).contains("`mcpb`, which has no launcher here"));
         let open = r#"{"packages":[{"registryType":"npm","identifier":"x","packageArguments":[{"type":"positional","isRequired":true,"description":"a folder"}]}]}"#;

@@ -33,7 +33,7 @@ pub(super) enum EntryError {
     #[error("it cannot be read as {0}: {1}")]
     Unreadable(&'static str, String),
     /// The file has something else where the servers belong.
-    #[error("`{0}` is no table there")]
+    #[error("`{0}` is not a table there")]
     NoTable(String),
     #[error("it has another entry `{NAME}`")]
     Taken,

@@ -62,7 +62,7 @@ pub(super) const PROGRAMS: [ClientProgram; 13] = [
         file: Settings("Claude/claude_desktop_config.json"),
         table: &["mcpServers"],
         entry: Bridge,
-        then: "Start Claude Desktop again. A public URL may be added under Settings, Connectors, too.",
+        then: "Restart Claude Desktop. You can also add a public URL, under Settings, Connectors.",
     },
     ClientProgram {
         id: "cline",

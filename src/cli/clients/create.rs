@@ -47,19 +47,19 @@ pub struct CreateClientArgs {
     /// Name of the client, which people see
     #[arg(value_parser = values::name)]
     name: String,
-    /// File with the public keys of the client (a JWK Set): it authenticates by signed assertions. Default: a secret
+    /// File with the public keys of the client (a JWK Set): it authenticates with signed assertions. Default: a secret
     #[arg(long, value_name = "FILE")]
     jwks: Option<PathBuf>,
-    /// Accepts the secret in the form of token requests alone. Default: there or in the Authorization header
+    /// Accepts the secret only in the form of token requests. Default: there or in the Authorization header
     #[arg(long, conflicts_with = "jwks")]
     post: bool,
-    /// Accepts the secret in the Authorization header of token requests alone
+    /// Accepts the secret only in the Authorization header of token requests
     #[arg(long, conflicts_with_all = ["jwks", "post"])]
     basic: bool,
     /// Redirect URI, exactly as the client sends it; may be given several times
     #[arg(long = "redirect-uri", value_name = "URI")]
     redirect_uris: Vec<String>,
-    /// Lets people who are logged in pass without the consent page, unless the client asks for it, or for mcp:admin
+    /// Skips the consent page for people who are logged in, unless the client asks for it, or for mcp:admin
     #[arg(long, requires = "redirect_uris")]
     skip_consent: bool,
     /// Gives a client with redirect URIs a service account too
@@ -131,9 +131,9 @@ impl CreateClientArgs {
         };
         let redirect_uris: Vec<RedirectUri> = self.redirect_uris.iter().map(parse).collect::<Result<_, _>>()?;
         if self.skip_consent && !redirect_uris.iter().all(is_web_site) {
-            let what = "--skip-consent is for a client with a web site: another program could take the place of an app";
+            let what = "--skip-consent is for a client with a web site: another program could pretend to be the app";
             return Err(
-                CommandFailure::usage(what).advise("give https redirect URIs alone, or leave out --skip-consent")
+                CommandFailure::usage(what).advise("give only https redirect URIs, or leave out --skip-consent")
             );
         }
         let service = has_service.then(|| ServiceAccount {

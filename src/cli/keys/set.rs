@@ -20,14 +20,14 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   lockkeeper keys set 7fGh29xKq1 --server docs --server git:read
-                                              these servers in place of others
+                                              these servers instead of others
   lockkeeper keys set 7fGh29xKq1 --all-servers
   lockkeeper keys set 7fGh29xKq1 --no-admin   servers and expiry stay
   lockkeeper keys set 7fGh29xKq1 --expires 90d
 
-An option replaces that right; what is not named stays. What has more than the
-key allows now ends within a second, running calls included. Apps that may use
-every server that the key opens use further ones without a new login.";
+An option replaces that right; rights that no option names stay. Anything beyond
+the new rights ends within a second, running calls included. Apps that may use
+every server that the key opens can use added ones without a new login.";
 
 /// `keys set`.
 #[derive(Debug, clap::Args)]

@@ -46,7 +46,7 @@ impl InheritedSockets {
             let listener = match passed.take_tcp_listener(index) {
                 Ok(Some(listener)) => listener,
                 Ok(None) => continue,
-                Err(error) => return Err(unusable(format!("one of them is no listening TCP socket ({error})"))),
+                Err(error) => return Err(unusable(format!("one of them is not a listening TCP socket ({error})"))),
             };
             // a single socket is for clients, under any name
             let is_plain = passed.len() > 1 && names.split(':').nth(index) == Some(PLAIN);

@@ -35,7 +35,9 @@ pub(super) async fn follow(
             }
             Err(problems) => {
                 reloader.refuse(&problems.to_string());
-                tracing::error!("the configuration has errors, so the gateway still uses the one before: {problems}");
+                tracing::error!(
+                    "the configuration has errors, so the gateway keeps using the previous one: {problems}"
+                );
             }
         }
     }

@@ -103,7 +103,7 @@ impl IdentityAssertionGrant {
         let settings = &self.issuer.deps.settings;
         let allowed: Vec<String> = assertion.resource.iter().cloned().collect();
         let allowed = settings.endpoint_of(&allowed);
-        let allowed = allowed.map_err(|_| refused(client, "its resource is no endpoint of this gateway"))?;
+        let allowed = allowed.map_err(|_| refused(client, "its resource is not an endpoint of this gateway"))?;
         let named = settings.endpoint_of(form.all("resource")).map_err(|_| ErrorResponse::InvalidTarget)?;
         if allowed.is_some() && named.is_some() && allowed != named {
             return Err(ErrorResponse::InvalidTarget);

@@ -259,10 +259,10 @@ fn the_log_is_changed_for_a_while_and_back() {
     let mut program = Program::start_with(folder.path(), &[], Stdio::piped());
     let mut log = BufReader::new(program.child.stderr.take().unwrap()).lines();
     let data = folder.path().join("data");
-    assert_eq!(run(&data, &["log", "debug", "--for", "1h"]), "the log has `debug` for 3600 s\n");
+    assert_eq!(run(&data, &["log", "debug", "--for", "1h"]), "the log filter is `debug` for 3600 s\n");
     assert!(log.any(|line| line.unwrap().contains("debug for 3600 s")), "it is in the audit trail");
     // shows nothing of what follows
-    assert_eq!(run(&data, &["log", "error", "--for", "1h"]), "the log has `error` for 3600 s\n");
+    assert_eq!(run(&data, &["log", "error", "--for", "1h"]), "the log filter is `error` for 3600 s\n");
     assert_eq!(run(&data, &["log", "configured"]), "the log is as configured\n");
     let next = log.find(|line| line.as_ref().unwrap().contains("INFO")).unwrap().unwrap();
     assert!(next.contains("as configured"), "{next}");

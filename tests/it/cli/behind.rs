@@ -153,8 +153,8 @@ fn private_proxies_and_keys_with_networks_exclude_each_other() {
     --- out
     --- err
     configuration: lockkeeper.toml (found in the working directory)
-    error: the configuration and the keys exclude each other
-      `trusted_proxies` is "private", so whoever is in a private network can name any address as its own, and these keys are bound to networks: ID (office)
+    error: the configuration and the keys contradict each other
+      `trusted_proxies` is "private", so anyone in a private network can claim any address, and these keys are bound to networks: ID (office)
     help: name the addresses of the proxies in `trusted_proxies`, or revoke the keys: `lockkeeper keys revoke ID`
     "#);
     let refused = run(&["serve", "--listen", "127.0.0.1:0", "--log", "error"]);
@@ -165,8 +165,8 @@ fn private_proxies_and_keys_with_networks_exclude_each_other() {
     --- err
     data: FOLDER/data
     error: nothing was created
-      keys cannot be bound to networks while `trusted_proxies` is "private": whoever is in a private network can name any address as its own
-    help: name the addresses of the proxies in `trusted_proxies` and restart the gateway, or leave `--network` away
+      keys cannot be bound to networks while `trusted_proxies` is "private": anyone in a private network can claim any address
+    help: name the addresses of the proxies in `trusted_proxies` and restart the gateway, or leave out `--network`
     "#);
     let service = ["clients", "create", "job", "--network", "198.51.100.0/24"];
     assert!(run(&service).starts_with("2\n"), "{}", run(&service));

@@ -29,11 +29,11 @@ fn names_that_clients_with_a_prefix_refuse_are_told_and_can_be_shortened() {
         String::from_utf8(output.stderr).unwrap()
     };
     let said = check(&config);
-    assert!(said.contains("warning: tool names above 47 characters are refused by clients"), "{said}");
+    assert!(said.contains("warning: tool names longer than 47 characters are refused by clients"), "{said}");
     assert!(said.contains("one__aaaa") && !said.contains("short,"), "{said}");
     let half = "a".repeat(20);
     let shorter = format!("{config}[servers.one.tools]\nrename = {{ \"{half}*\" = \"b*\" }}\n");
-    assert!(!check(&shorter).contains("tool names above"));
+    assert!(!check(&shorter).contains("tool names longer than"));
 }
 
 #[test]

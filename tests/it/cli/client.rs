@@ -99,7 +99,7 @@ fn an_entry_is_written_once_and_the_rest_of_the_file_stays() {
     let after = [&before[..place], entry, &before[place..]].concat();
     assert_eq!(fs::read_to_string(&file).unwrap(), after);
     let again = run(home.path(), &["zed", "--write"]);
-    assert!(String::from_utf8(again.stdout).unwrap().contains("has the entry already"));
+    assert!(String::from_utf8(again.stdout).unwrap().contains("already has the entry"));
     let other = run(home.path(), &["zed", "--write", "--url", "https://b.example"]);
     assert!(other.status.code() == Some(1) && said(&other).contains("add `--replace`"), "{}", said(&other));
     assert_eq!(fs::read_to_string(&file).unwrap(), after);
@@ -133,7 +133,7 @@ fn a_file_that_cannot_be_edited_stays_and_the_reason_is_given() {
     ");
     fs::write(home.path().join("list.json"), "{\"mcpServers\": []}").unwrap();
     let list = run(home.path(), &["cursor", "--write", "--file", "list.json"]);
-    assert!(said(&list).contains("`mcpServers` is no table there"), "{}", said(&list));
+    assert!(said(&list).contains("`mcpServers` is not a table there"), "{}", said(&list));
     let goose = run(home.path(), &["goose", "--write"]);
     assert!(goose.status.code() == Some(1) && said(&goose).contains("YAML is not edited"), "{}", said(&goose));
     let printed = run(home.path(), &["goose"]);

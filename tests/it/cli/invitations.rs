@@ -74,7 +74,7 @@ fn oa_155_a_link_is_printed_alone_and_listed_without_its_secret() {
     folder.out(&["invitations", "revoke", one["id"].as_str().unwrap()]);
     assert_eq!(folder.json(&["invitations", "list"]), serde_json::json!({ "invitations": [] }));
     assert_eq!(folder.json(&["invitations", "list", "--all"])["invitations"][0]["state"], "revoked");
-    assert!(folder.refused(&["invitations", "revoke", "nothing"]).contains("there is no invitation nothing"));
+    assert!(folder.refused(&["invitations", "revoke", "nothing"]).contains("there is no open invitation nothing"));
     // the trail says who
     let trail = folder.out(&["audit", "--json"]);
     assert!(trail.contains("invitation_created") && trail.contains("operator "), "{trail}");
@@ -95,7 +95,7 @@ fn oa_155_the_command_line_refuses_what_cannot_be_and_says_what_to_do() {
     assert!(
         folder.refused(&["invite", "--email", "a@b.example", "--login", "nope"]).contains("the providers are corp")
     );
-    assert!(folder.refused(&["invite", "--email", "ab", "--login", "corp"]).contains("is no email address"));
+    assert!(folder.refused(&["invite", "--email", "ab", "--login", "corp"]).contains("is not an email address"));
     let rule = folder.json(&["invite", "--email", "Ann@Example.com", "--login", "corp", "--server", "docs"]);
     assert_eq!((&rule["email"], &rule["issuer"]), (&"ann@example.com".into(), &"https://id.example.com".into()));
     assert!(rule["link"].is_null());

@@ -53,7 +53,7 @@ fn a_master_key_that_something_else_provides_is_rotated_by_hand_as_the_refusal_s
     --- err
     error: the master key was not rotated
       it is in FOLDER/secret, which `master_key_file` or LOCKKEEPER_MASTER_KEY_FILE names: the gateway only reads it
-    help: stop the gateway; copy FOLDER/secret to FOLDER/master.key, readable by the gateway's user alone; remove the setting and run this again; put the new content of FOLDER/master.key where FOLDER/secret comes from; set the setting again and delete FOLDER/master.key
+    help: stop the gateway; copy FOLDER/secret to FOLDER/master.key, readable only by the gateway's user; remove the setting and run this again; put the new content of FOLDER/master.key where FOLDER/secret comes from; set the setting again and delete FOLDER/master.key
     ");
     fs::copy(file("secret"), file("master.key")).unwrap();
     let rotated = lockkeeper(folder.path(), &["master-key", "rotate", "--data-dir", "."], &[]);

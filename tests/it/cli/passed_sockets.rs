@@ -131,7 +131,7 @@ fn a_socket_that_cannot_be_used_ends_the_start_with_the_remedy() {
     let (failed, usage) = ("1", "2");
     for (kind, exit, expected) in [
         ("two", failed, "there is more than one for clients"),
-        ("unix", failed, "one of them is no listening TCP socket"),
+        ("unix", failed, "one of them is not a listening TCP socket"),
         ("everywhere", usage, "is reachable from other machines"),
     ] {
         let mut manager = Manager::of(kind, &[]);

@@ -122,7 +122,7 @@ fn a_command_in_another_folder_changes_the_gateway_that_runs() {
     let file = own.join("lockkeeper.toml");
     assert_eq!(code, 0, "{said}");
     assert!(said.contains(&format!("file: {}", file.display())), "{said}");
-    assert!(said.contains("the running gateway takes it over"), "{said}");
+    assert!(said.contains("the running gateway picks it up"), "{said}");
     assert!(fs::read_to_string(&file).unwrap().contains("[servers.docs]"));
 
     let (code, said) = machine.said(&other, &["keys", "create", "laptop"]);
@@ -164,12 +164,12 @@ fn a_change_is_refused_where_the_file_of_the_folder_is_another() {
         (DEMO.into(), DEMO.into())
     );
     let (code, said) = machine.said(&other, &["status"]);
-    assert!(code == 0 && said.contains("and not the lockkeeper.toml of this folder"), "{said}");
+    assert!(code == 0 && said.contains("and not the lockkeeper.toml in this folder"), "{said}");
     // either is meant if it is named
     for named in [&adjacent, &file] {
         let add = ["add", "docs", "http://127.0.0.1:1/mcp", "--no-check", "--config", text(named)];
         let (code, said) = machine.said(&other, &add);
-        assert_eq!((code, said.contains("takes it over")), (0, *named == file), "{said}");
+        assert_eq!((code, said.contains("picks it up")), (0, *named == file), "{said}");
     }
     // and what runs on a folder is meant if that is named
     let (code, said) = machine.said(&other, &["keys", "create", "laptop", "--data-dir", text(&own.join("data"))]);
@@ -316,7 +316,7 @@ fn a_gateway_without_a_file_has_its_data_changed_and_no_file_written() {
     // a demonstration takes over the file that it would read
     let _gateway = machine.start(&own, &["--data-dir", "data"]);
     let (code, said) = machine.said(&other, &["add", "docs", "http://127.0.0.1:1/mcp", "--no-check"]);
-    assert!(code == 0 && said.contains("takes it over") && own.join("lockkeeper.toml").exists(), "{said}");
+    assert!(code == 0 && said.contains("picks it up") && own.join("lockkeeper.toml").exists(), "{said}");
 }
 
 #[test]

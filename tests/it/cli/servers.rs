@@ -168,7 +168,7 @@ fn nothing_is_written_of_a_server_that_fails_or_is_there() {
     --- out
     --- err
     `First` becomes `first`
-    error: lockkeeper.toml has a server `first` already
+    error: lockkeeper.toml already has a server `first`
     help: choose another name, or add `--replace`; `lockkeeper remove first` removes it
     ");
     assert_eq!(written(folder.path()), WRITTEN);
@@ -411,11 +411,11 @@ fn the_file_of_a_client_is_taken_over() {
         "is called `filesystem` here",
         "`git`: gallery have no meaning here",
         "`git`: env.API_KEY is a secret in the file",
-        "`Taken` is left out: the file has a server `taken` already",
+        "`Taken` is left out: the file already has a server `taken`",
         "`broken` is left out: ",
         "set TOKEN in the gateway's environment: Token of git",
         "switched off there, and left out: off",
-        "the comments of the file are not taken over",
+        "the comments of the file are not copied",
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
@@ -470,6 +470,6 @@ fn a_key_that_does_not_open_a_gateway_is_told_from_a_gateway_that_is_not_there()
             "{said}"
         );
         let said = tools(&[command, &["--gateway", "http://127.0.0.1:1"]].concat());
-        assert!(said.starts_with("1\n") && said.contains("does not answer as one"), "{said}");
+        assert!(said.starts_with("1\n") && said.contains("does not answer like a gateway"), "{said}");
     }
 }

@@ -59,7 +59,7 @@ fn claude_code_has_servers_for_a_folder_and_for_all() {
 fn claude_code_in_a_folder_without_servers_says_where_they_are() {
     let text = r#"{"projects": {"/srv/a": {"mcpServers": {"x": {"command": "x"}}}, "/srv/b": {"mcpServers": {}}}}"#;
     assert_snapshot!(errors(".claude.json", text, &[]), @r#"
-    .claude.json: the file has servers for certain folders alone, and none for this one
+    .claude.json: the file has servers only for certain folders, and none for this one
         start in one of /srv/a
     "#);
 }
@@ -114,7 +114,7 @@ fn zed() {
 fn a_server_that_only_its_program_can_start_is_named_with_its_line() {
     let text = "{\n  \"context_servers\": {\n    \"postgres\": { \"source\": \"extension\", \"settings\": {} }\n  }\n}";
     assert_snapshot!(errors("settings.json", text, &[]), @r#"
-    settings.json:3:5: context_servers.postgres: an extension of Zed, which Zed alone can start
+    settings.json:3:5: context_servers.postgres: an extension of Zed, which only Zed can start
         write its `command` or `url`, or leave it out of a copy of the file
     "#);
 }
@@ -204,7 +204,7 @@ fn options_that_are_null_are_absent() {
 fn what_has_an_effect_elsewhere_alone_is_named_with_its_line() {
     let (_, config) = load("vscode_mcp.json");
     assert_snapshot!(config.without_effect().collect::<Vec<_>>().join("\n"), @"
-    vscode_mcp.json:8:7: servers.boxed.sandboxEnabled: it has no effect here: `contain` says what the program is kept from; for a sandbox that is closer, name an image in `container`, or let `command` make one, as `bwrap` does
+    vscode_mcp.json:8:7: servers.boxed.sandboxEnabled: it has no effect here: `contain` says what the program is kept from; for a tighter sandbox, name an image in `container`, or let `command` make one, as `bwrap` does
     vscode_mcp.json:14:71: servers.helped.headersHelper: no program is run for headers here; write them into `headers`, secrets as `${NAME}`
     ");
 }
@@ -218,7 +218,7 @@ fn references_and_sockets_that_the_editor_alone_knows_are_named_with_their_line(
     assert_snapshot!(errors("mcp.json", text, &[]), @"
     mcp.json:2:3: servers.a: HTTP over a Unix socket is not supported: messages on a socket are framed as on standard input and output
         let the server listen on a port of 127.0.0.1, and write its URL
-    mcp.json:3:35: servers.b.args[0]: `${config:b.port}` has a value in the editor alone
+    mcp.json:3:35: servers.b.args[0]: `${config:b.port}` has a value only in the editor
         write the value itself
     ");
 }
@@ -236,7 +236,7 @@ fn advice_names_what_is_written_here() {
     let text = "[servers.a]\ncommand = \"npx -y a\"\n\n[servers.b]\nhttpUrl = \"https://b.example/mcp\"\n\n\
                 [servers.c]\ncommand = \"c\"\nenvFile = \".env\"\n";
     assert_snapshot!(errors("lockkeeper.toml", text, &[]), @r#"
-    lockkeeper.toml:2:11: servers.a.command: this is a whole command line: write `npx` alone, and put the rest into `args`
+    lockkeeper.toml:2:11: servers.a.command: this is a whole command line: write only `npx`, and put the rest into `args`
     lockkeeper.toml:4:10: servers.b: the transport is missing
         set either `command` (a program to start) or `url` (of a server over HTTP, WebSocket or a socket)
     lockkeeper.toml:5:1: servers.b.httpUrl: unknown option

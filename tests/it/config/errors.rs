@@ -234,7 +234,7 @@ servers = ["github"]
     lockkeeper.toml:16:1: groups.none.tools: `allow`: error parsing glob '[a': unclosed character class; missing ']'
         patterns have `*`, `?`, `[ab]` and `{a,b}`
     lockkeeper.toml:17:7: groups.none.tools.rename: unknown option
-    lockkeeper.toml:19:9: groups.3: `3` is no name: use a letter, then up to 31 of a-z, 0-9 and `-`
+    lockkeeper.toml:19:9: groups.3: `3` is not a valid name: use a letter, then up to 31 of a-z, 0-9 and `-`
         choose another name for the group
     lockkeeper.toml:20:11: groups.3.servers: this must be a list of strings, not a string
     lockkeeper.toml:25:9: groups.work: another group is `work` too
@@ -478,7 +478,7 @@ fn a_login_provider_that_cannot_work_is_reported() {
                 scopes = [\"a b\"]\nsubjects = [\"*\"]\n[login.other.rights.ops]\nadmin = true\n";
     let problems = load("lockkeeper.toml", text, &[]).unwrap_err().to_string();
     for expected in [
-        "login.Corp: `Corp` is no name for a provider",
+        "login.Corp: `Corp` is not a valid name for a provider",
         "login.Corp.issuer: this must be an `https` URL; `http` is allowed for loopback addresses only",
         "login.Corp: `client_id` is missing",
         "login.Corp.client_secret: this is empty",
@@ -487,8 +487,8 @@ fn a_login_provider_that_cannot_work_is_reported() {
         "login.Corp.domains[0]: this must be a domain",
         "login.Corp.servers[0]: there is no server or group `dosc`; did you mean `docs`?",
         "login.Corp: nobody may log in through this provider",
-        "login.other.issuer: write the issuer alone",
-        "login.other.scopes[0]: this is no scope",
+        "login.other.issuer: write only the issuer",
+        "login.other.scopes[0]: this is not a scope",
         "login.other.rights.ops: these rights are for nobody",
     ] {
         assert!(problems.contains(expected), "{expected}\n{problems}");

@@ -256,12 +256,12 @@ async fn a_key_for_a_group_sees_the_group_and_its_servers() {
     }
     let start = browser.get("/").await.body;
     assert!(
-        !start.contains(&format!("{ROOT}/mcp<")) && start.contains("Your key opens these addresses alone"),
+        !start.contains(&format!("{ROOT}/mcp<")) && start.contains("Your key opens only these addresses"),
         "{start}"
     );
     let client = site.register("Cursor", CALLBACK).await;
     let page = browser.authorize(&client, &[("resource", "https://mcp.example.com/mcp/work")]).await;
-    for told in [">files</strong>", ">search</strong>", "come to this group later", "https://mcp.example.com/mcp/work"]
+    for told in [">files</strong>", ">search</strong>", "added to this group later", "https://mcp.example.com/mcp/work"]
     {
         assert!(page.body.contains(told), "{}", page.body);
     }

@@ -41,7 +41,7 @@ async fn oa_158_a_person_sees_what_servers_can_do_and_chooses_some() {
         "11 tools, 4 may change data",
         "Read-only (7 tools)",
         "tools not known yet",
-        "servers that come later",
+        "servers that are added later",
         "value=\"git\" selected",
     ] {
         assert!(page.body.contains(told), "the page does not tell {told}: {}", page.body);
@@ -72,7 +72,7 @@ async fn oa_158_a_choice_of_nothing_is_asked_again_and_keeps_what_was_chosen() {
     let mut browser = site.browser();
     browser.log_in_alone(&site.key).await;
     let page = browser.authorize(&client, &[("scope", "mcp:files mcp:git")]).await;
-    assert!(!page.body.contains("search") && !page.body.contains("come later"), "{}", page.body);
+    assert!(!page.body.contains("search") && !page.body.contains("added later"), "{}", page.body);
     let nothing = approve(&mut browser, &page, &[("use", "files:none"), ("use", "git:none")]).await;
     assert_eq!(nothing.status, StatusCode::BAD_REQUEST);
     assert!(

@@ -46,7 +46,7 @@ async fn oa_149_the_page_for_a_gateway_that_reaches_no_host_says_why_and_what_to
     let settings = OAuthSettings { fetcher: Some(internet.fetcher()), document_hosts, ..OAuthSettings::new(ROOT) };
     let site = Site::with(crate::support::empty_storage().await, settings).await;
     let page = site.browser().authorize("https://claude.ai/oauth/claude-code-client-metadata", &[]).await;
-    let heading = "The gateway cannot read what describes the app";
+    let heading = "The gateway cannot read the description of the app";
     assert_eq!((page.status, page.heading()), (StatusCode::BAD_GATEWAY, heading));
     for part in ["no name server", "egress_proxy", "client_documents", "in five minutes"] {
         assert!(page.body.contains(part), "{part}: {}", page.body);
@@ -142,7 +142,7 @@ async fn oa_076_each_refusal_has_a_code_on_the_page_and_its_reason_in_the_log() 
     let mut codes = Vec::new();
     for (fields, headers, reason) in [
         (&[][..], &[][..], "it has no token"),
-        (&[("token", "x.y"), ("key", "s3cret")], &[], "the token is of another browser"),
+        (&[("token", "x.y"), ("key", "s3cret")], &[], "the token belongs to another browser"),
         (&[("token", "x.y")], &[("sec-fetch-site", "cross-site")], "another site sent it"),
     ] {
         log.lines("");

@@ -262,7 +262,7 @@ async fn oa_155_a_user_must_be_new_or_gets_a_further_key() {
     let again = format!("/invite?i={}", again.expose());
     let mut browser = site.browser();
     let page = browser.get(&again).await;
-    assert!(page.body.contains("Whoever opens it becomes ann"), "{}", page.body);
+    assert!(page.body.contains("Anyone who opens it becomes ann"), "{}", page.body);
     browser.accept(&page).await;
     let anns = site.oauth.keys().list().await.unwrap().into_iter().filter(|key| key.user.as_str() == "ann").count();
     assert_eq!(anns, 2);
@@ -451,7 +451,7 @@ async fn up_031_an_address_that_is_not_verified_takes_no_rule_and_an_invitation_
     let account = site.oauth.keys().find_person(ISSUER, "s-1").await.unwrap().unwrap();
     site.oauth.keys().revoke(&account).await.unwrap();
     site.clock.advance(Duration::from_mins(1));
-    assert_eq!(site.browser().log_in_at(&provider).await.heading(), "Your access was ended");
+    assert_eq!(site.browser().log_in_at(&provider).await.heading(), "Your access was revoked");
     site.invite(rule()).await.unwrap();
     assert_eq!(site.browser().log_in_at(&provider).await.location(), "/account");
 }

@@ -400,7 +400,7 @@ async fn up_013_whom_the_operator_revoked_stays_out() {
     assert!(site.oauth.keys().revoke(&key).await.unwrap());
     assert_eq!(browser.get("/account").await.location(), "/login");
     let seen = browser.log_in_at(&provider).await;
-    refused(&mut browser, &seen, (403, "Your access was ended")).await;
+    refused(&mut browser, &seen, (403, "Your access was revoked")).await;
 }
 
 /// A parameter of the address at a provider.
