@@ -57,6 +57,7 @@ use self::{
     operator::OperatorDesk,
     outbound::{document_hosts, login_providers, upstream_client},
     parts::{Background, Parts},
+    reload::ReloaderDeps,
     replica::{OpenDoor, ReplicaPart},
     run_record::RecordGuard,
     stored_task_owners::StoredTaskOwners,
@@ -162,11 +163,11 @@ impl App {
         let oauth = authorization_server(settings, &providers, &storage, &world).await?;
         private_proxies::agree(&config.http.trusted_proxies, &oauth, world.clock.now()).await?;
         shared_users::tell(&oauth).await?;
-        let upstream = upstream_client(&config, (&oauth, &storage), (&master, &public_url), &world)?;
+        let upstream = upstream_client(&config, &oauth, &storage, &master, &public_url, &world)?;
         let deps = TlsDeps { config: &config, storage: &storage, master: &master, bound, world: &world };
         let tls = TlsPart::build(deps, plain).await?;
         let control = control_file(&config.data_dir, bound, &public_url, tls.as_ref(), &world)?;
-        let (replicas, door) = replica::join((&storage, &live.budget), &config, &world.clock).await?;
+        let (replicas, door) = replica::join(&config, &storage, &live.budget, &world.clock).await?;
         let foundation = Foundation {
             config: &config,
             process: &process,
@@ -261,10 +262,9 @@ impl App {
             drain: drain.clone(),
             cancel: parts.cancel.child_token(),
         };
-        let peers = (connections.connections, threads.workers());
-        let door = door.map(|door| OpenDoor::open(door, service.clone(), peers));
+        let door = door.map(|door| OpenDoor::open(door, service.clone(), connections.connections, threads.workers()));
         let serving = async {
-            tls::serve(tls, listener, service, (connections, lifecycle)).await;
+            tls::serve(tls, listener, service, connections, lifecycle).await;
             if let Some(replicas) = &parts.replicas {
                 // other replicas forward requests about tasks here, and such a request may create one
                 loop {
@@ -371,15 +371,15 @@ impl Foundation<'_> {
     fn assemble(self, world: World) -> anyhow::Result<(HttpService, Parts, Background, Arc<Reloader>)> {
         let path = self.call_path(&world).build(&world)?;
         let log = LogSwitch::new(world.telemetry.clone(), log_settings(&self.config.log));
-        let reloader = Arc::new(Reloader::new(
-            self.config.clone(),
-            &path,
-            (self.oauth.clone(), self.upstream.clone()),
-            self.replicas.clone(),
-            Arc::clone(&world.clock),
-            self.live.clone(),
-            log.clone(),
-        ));
+        let deps = ReloaderDeps {
+            oauth: self.oauth.clone(),
+            upstream: self.upstream.clone(),
+            replicas: self.replicas.clone(),
+            clock: Arc::clone(&world.clock),
+            live: self.live.clone(),
+            log: log.clone(),
+        };
+        let reloader = Arc::new(Reloader::new(self.config.clone(), &path, deps));
         let status = self.status(&path, &reloader, &world.clock);
         let gate = Gate::new(self.oauth.clone(), module_settings::gate(self.config));
         let public_url = Url::parse(self.public_url.as_str())?;
@@ -398,7 +398,7 @@ impl Foundation<'_> {
             started: Latch::default(),
             control: self.control.token(),
         };
-        let desk = self.desk((&path, &status), log, &world);
+        let desk = self.desk(&path, &status, log, &world);
         let web = self.web(public_url.clone(), status, Self::tools(&path), &world);
         world.tracker.spawn(web.clone().sweep_sessions(world.cancel.clone()));
         world.tracker.spawn(web.clone().keep_logins_confirmed(world.cancel.clone()));
@@ -408,10 +408,11 @@ impl Foundation<'_> {
         let guard = Guard::new(&module_settings::http(
             self.config,
             self.live,
-            (public_url, self.bound),
+            public_url,
+            self.bound,
             Arc::clone(&world.random),
         ));
-        let service = HttpService::new((guard, gate), path.frontend.clone(), others, self.replicas.clone());
+        let service = HttpService::new(guard, gate, path.frontend.clone(), others, self.replicas.clone());
         let World { inbox, tracker, leaving, cancel, .. } = world;
         let Self { storage, oauth, upstream, known, kept_lists, replicas, .. } = self;
         let known_servers = KnownServers::new(storage.clone(), Arc::clone(&path.supervisor), inbox.known, known.eras);
@@ -421,7 +422,7 @@ impl Foundation<'_> {
         Ok((service, parts, background, reloader))
     }
 
-    fn desk(&self, (path, status): (&CallPath, &StatusSource), log: LogSwitch, world: &World) -> OperatorDesk {
+    fn desk(&self, path: &CallPath, status: &StatusSource, log: LogSwitch, world: &World) -> OperatorDesk {
         OperatorDesk {
             supervisor: Arc::clone(&path.supervisor),
             frontend: path.frontend.clone(),

@@ -84,7 +84,8 @@ impl Frontend {
     /// Does nothing if the target's backend does not exist.
     pub async fn serve_stdio(
         &self,
-        (admission, target): (Authorized, Target),
+        admission: Authorized,
+        target: Target,
         input: impl AsyncRead + Unpin,
         output: impl AsyncWrite + Unpin,
     ) {

@@ -165,11 +165,7 @@ pub fn login_cookie(headers: &HeaderMap, public_url: &Url, state: &str) -> Strin
 }
 
 /// The headers that set these cookies.
-pub fn set_login_cookie(
-    headers: &HeaderMap,
-    public_url: &Url,
-    (state, content): (&str, &str),
-) -> Option<Vec<HeaderValue>> {
+pub fn set_login_cookie(headers: &HeaderMap, public_url: &Url, state: &str, content: &str) -> Option<Vec<HeaderValue>> {
     LoginCookies::read(headers, &WebSettings::new(public_url.clone())).set(state, content)
 }
 
@@ -231,15 +227,16 @@ impl RequestStates {
     pub fn new(
         key: [u8; 32],
         replica: i64,
-        (random, clock): (Arc<dyn Random>, Arc<dyn Clock>),
+        random: Arc<dyn Random>,
+        clock: Arc<dyn Clock>,
         lifetime: Duration,
     ) -> Self {
         let limits = LimitsConfig { server_request_timeout: lifetime, ..LimitsConfig::default() };
-        Self(Sealer::new((SealingKey::new(key), ReplicaNumber::new(replica)), random, clock, Live::new(limits)))
+        Self(Sealer::new(SealingKey::new(key), ReplicaNumber::new(replica), random, clock, Live::new(limits)))
     }
 
     /// The sealed state for requests like this one.
-    pub fn seal(&self, state: &CarriedState, (caller, target): (&Caller, &Target), params: &Payload) -> Option<String> {
+    pub fn seal(&self, state: &CarriedState, caller: &Caller, target: &Target, params: &Payload) -> Option<String> {
         let state = match state.clone() {
             CarriedState::Waiting(process, wait) => State::Suspended(CallId { process, wait }),
             CarriedState::OfServer(text, backend) => State::OfServer(ServerState { text, backend }),
@@ -248,7 +245,7 @@ impl RequestStates {
     }
 
     /// Opens a sealed state.
-    pub fn open(&self, text: &str, (caller, target): (&Caller, &Target), params: &Payload) -> Option<CarriedState> {
+    pub fn open(&self, text: &str, caller: &Caller, target: &Target, params: &Payload) -> Option<CarriedState> {
         let binding = StateBinding::new(caller, target, &Method::ToolsCall, params);
         Some(match self.0.open(text, &binding).ok()? {
             State::Suspended(CallId { process, wait }) => CarriedState::Waiting(process, wait),

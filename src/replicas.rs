@@ -137,7 +137,7 @@ impl Replicas {
         at_home: BTreeSet<Target>,
     ) -> Result<(Self, ReplicaDoor), JoinError> {
         let ReplicaDeps { storage, clock, budget } = deps;
-        let membership = Membership::join((storage, clock), address, at_home).await?;
+        let membership = Membership::join(storage, clock, address, at_home).await?;
         let door = ReplicaDoor::new(listener, membership.clone()).map_err(IdentityError::from)?;
         let moved = Cache::builder().max_capacity(MOVED.0).time_to_idle(MOVED.1).build();
         let (tunnels, guests) = (Tunnels::default(), TaskTracker::new());
@@ -249,7 +249,7 @@ impl Replicas {
             return answer;
         }
         self.membership.fence().opened().await;
-        answer.map(|body| Body::new(FencedBody::new(body, (self.fence(), running))))
+        answer.map(|body| Body::new(FencedBody::new(body, self.fence(), running)))
     }
 
     /// Refuses a request: a pending request may wait for its content, here or at the replica with its session.
@@ -299,8 +299,8 @@ impl Replicas {
                 None => Place::This,
             };
             let tried = match place {
-                Place::This => self.try_here((&mut parts, body), id.as_ref(), &here).await,
-                Place::Other(number) => self.try_at(number, (&mut parts, body), id.as_ref()).await,
+                Place::This => self.try_here(&mut parts, body, id.as_ref(), &here).await,
+                Place::Other(number) => self.try_at(number, &mut parts, body, id.as_ref()).await,
                 Place::NoHome => Err(Untaken { body, next: None }),
             };
             let untaken = match tried {
@@ -321,7 +321,8 @@ impl Replicas {
 
     async fn try_here<F>(
         &self,
-        (parts, body): (&mut Parts, Body),
+        parts: &mut Parts,
+        body: Body,
         session: Option<&String>,
         here: impl Fn(Request) -> F,
     ) -> Result<Response, Untaken>
@@ -347,7 +348,8 @@ impl Replicas {
     async fn try_at(
         &self,
         number: ReplicaNumber,
-        (parts, body): (&mut Parts, Body),
+        parts: &mut Parts,
+        body: Body,
         session: Option<&String>,
     ) -> Result<Response, Untaken> {
         let Some(peer) = self.membership.known(number) else { return Err(Untaken { body, next: None }) };
@@ -355,7 +357,7 @@ impl Replicas {
             self.membership.gone(number, RETRIED_AFTER).await;
             return Err(Untaken { body, next: Some(number) });
         }
-        let (body, wait, next) = match self.carrier.carry((number, &peer), parts, body).await {
+        let (body, wait, next) = match self.carrier.carry(number, &peer, parts, body).await {
             Carried::Answered(answer) => {
                 count("answered");
                 return Ok(if is_only_waiting(parts, &answer) { self.until_drained(answer) } else { answer });

@@ -83,7 +83,7 @@ fn states(dice: &mut Dice<'_>, seed: u8) {
     let clock = Arc::new(ManualClock::new(Timestamp::from_seconds(1_000)));
     let random: Arc<dyn Random> = Arc::new(SeededRandom::new(seed.into()));
     let clocked: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
-    let states = RequestStates::new([seed; 32], i64::from(seed % 3), (random, clocked), Duration::from_mins(1));
+    let states = RequestStates::new([seed; 32], i64::from(seed % 3), random, clocked, Duration::from_mins(1));
     let (at, is_waiting) = (dice.byte(), dice.flips());
     let content = String::from_utf8_lossy(dice.clone().rest()).into_owned();
     let state = if is_waiting {
@@ -96,20 +96,20 @@ fn states(dice: &mut Dice<'_>, seed: u8) {
         |name: &str| Payload::new(Revision::NEWEST, format!(r#"{{"name":"{name}","requestState":"x"}}"#).into());
     let (alice, bob) = (caller("alice"), caller("bob"));
     let (merged, single) = (Target::Merged, Target::Backend(BackendId::parse("b1").expect("a name")));
-    let Some(text) = states.seal(&state, (&alice, &merged), &params("t")) else {
+    let Some(text) = states.seal(&state, &alice, &merged, &params("t")) else {
         assert!(content.len() > 32 * 1024, "{} bytes", content.len());
         return;
     };
-    assert_eq!(states.open(&text, (&alice, &merged), &params("t")), Some(state));
+    assert_eq!(states.open(&text, &alice, &merged, &params("t")), Some(state));
     let (token, _) = ReplicaNumber::unmark(&text);
     let forged = changed(token, usize::from(at)) + &text[token.len()..];
-    assert!(forged == text || states.open(&forged, (&alice, &merged), &params("t")).is_none(), "{forged}");
-    assert!(states.open(&text, (&bob, &merged), &params("t")).is_none());
-    assert!(states.open(&text, (&alice, &single), &params("t")).is_none());
-    assert!(states.open(&text, (&alice, &merged), &params("u")).is_none());
-    assert!(states.open(&content, (&alice, &merged), &params("t")).is_none());
+    assert!(forged == text || states.open(&forged, &alice, &merged, &params("t")).is_none(), "{forged}");
+    assert!(states.open(&text, &bob, &merged, &params("t")).is_none());
+    assert!(states.open(&text, &alice, &single, &params("t")).is_none());
+    assert!(states.open(&text, &alice, &merged, &params("u")).is_none());
+    assert!(states.open(&content, &alice, &merged, &params("t")).is_none());
     clock.advance(Duration::from_secs(61));
-    assert!(states.open(&text, (&alice, &merged), &params("t")).is_none());
+    assert!(states.open(&text, &alice, &merged, &params("t")).is_none());
 }
 
 fn keys(content: &[u8], random: &SeededRandom) {

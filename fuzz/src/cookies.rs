@@ -41,7 +41,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
 }
 
 fn comes_back(url: &Url, state: &str, content: &str, seed: u8) {
-    let Some(set) = set_login_cookie(&HeaderMap::new(), url, (state, content)) else {
+    let Some(set) = set_login_cookie(&HeaderMap::new(), url, state, content) else {
         assert!(content.len() > 4 * 3600, "{} bytes", content.len());
         return;
     };

@@ -122,12 +122,12 @@ impl CallPathDeps<'_> {
         let supervisor = Arc::new(Supervisor::start(self.config.backends.clone(), self.backend_deps(world))?);
         world.events.set_eras(|| supervisor.eras());
         let task_owners = TaskOwnerDeps { store: self.task_owners.clone(), clock: Arc::clone(&world.clock) };
-        let stacks = Stacks::new(task_owners, (world.tracker.clone(), world.cancel.child_token()));
+        let stacks = Stacks::new(task_owners, world.tracker.clone(), world.cancel.child_token());
         let stacks = Arc::new(stacks.of(self.sole_client.clone()));
         let gateway = self.gateway(&supervisor, &stacks, world);
         let crossing = self.crossing(world);
         let observer = events::requester_observer(&supervisor, &gateway);
-        let frontend = self.frontend(routes((&stacks, &gateway, &crossing), None), observer, world);
+        let frontend = self.frontend(routes(&stacks, &gateway, &crossing, None), observer, world);
         Ok(CallPath { supervisor, stacks, gateway, crossing, frontend })
     }
 
@@ -158,7 +158,7 @@ impl CallPathDeps<'_> {
             tracker: world.tracker.clone(),
             cancel: world.cancel.child_token(),
         };
-        let backends = configured_backends(&self.config.backends, (supervisor, stacks), &self.known.descriptions);
+        let backends = configured_backends(&self.config.backends, supervisor, stacks, &self.known.descriptions);
         Gateway::new(backends, &self.config.groups, self.gateway.clone(), deps)
     }
 
@@ -186,7 +186,8 @@ impl CallPathDeps<'_> {
 /// The backends in the form that the gateway takes, with stored server information.
 pub(super) fn configured_backends(
     specs: &[BackendSpec],
-    (supervisor, stacks): (&Supervisor, &Stacks),
+    supervisor: &Supervisor,
+    stacks: &Stacks,
     described: &HashMap<BackendId, Payload>,
 ) -> Vec<ConfiguredBackend> {
     let configured = |(supervised, spec)| stacks.around_server(spec, supervised, described.get(&spec.id).cloned());
@@ -195,15 +196,12 @@ pub(super) fn configured_backends(
 
 /// The servers of each endpoint. If an endpoint existed `before`, its servers stay, because they hold the state of its
 /// clients.
-pub(super) fn routes(
-    (stacks, gateway, crossing): (&Stacks, &Arc<Gateway>, &Crossing),
-    before: Option<&Routes>,
-) -> Routes {
+pub(super) fn routes(stacks: &Stacks, gateway: &Gateway, crossing: &Crossing, before: Option<&Routes>) -> Routes {
     let around = |target: Target, server: Arc<dyn Server>, behind: BehindEndpoint| {
         if let Some(servers) = before.and_then(|before| before.at(&target)).filter(|before| before.behind == behind) {
             return Arc::clone(servers);
         }
-        Arc::new(stacks.around_endpoint((crossing, target), server, behind))
+        Arc::new(stacks.around_endpoint(target, server, behind, crossing))
     };
     let named = |(id, behind): (BackendId, BehindEndpoint)| {
         let server = gateway.single(&id)?;

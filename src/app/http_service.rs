@@ -47,7 +47,8 @@ struct ServiceRoutes {
 impl HttpService {
     /// Puts the guard around the gate with the MCP endpoints, and around all other routes.
     pub(super) fn new(
-        (guard, gate): (Guard, Gate),
+        guard: Guard,
+        gate: Gate,
         frontend: Frontend,
         others: Router,
         replicas: Option<Replicas>,

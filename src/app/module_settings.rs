@@ -126,7 +126,8 @@ pub(super) fn upgrade(config: &Config) -> Option<frontend::UpgradeOffer> {
 pub(super) fn http(
     config: &Config,
     live: &LiveSettings,
-    (public_url, bound): (Url, SocketAddr),
+    public_url: Url,
+    bound: SocketAddr,
     random: Arc<dyn Random>,
 ) -> http::GuardSettings {
     http::GuardSettings {

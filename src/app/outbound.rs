@@ -22,8 +22,10 @@ use crate::{
 /// Builds the client for protected servers.
 pub(super) fn upstream_client(
     config: &Config,
-    (oauth, storage): (&OAuth, &Storage),
-    (master, public_url): (&SealingKey, &PublicUrl),
+    oauth: &OAuth,
+    storage: &Storage,
+    master: &SealingKey,
+    public_url: &PublicUrl,
     world: &World,
 ) -> anyhow::Result<Upstream> {
     let (clock, random) = (Arc::clone(&world.clock), Arc::clone(&world.random));

@@ -37,14 +37,19 @@ pub struct Reloader {
     gateway: Arc<Gateway>,
     crossing: Crossing,
     frontend: Frontend,
-    oauth: OAuth,
-    upstream: Upstream,
-    replicas: Option<Replicas>,
-    clock: Arc<dyn Clock>,
-    live: LiveSettings,
-    log: LogSwitch,
+    deps: ReloaderDeps,
     /// The lock also makes reloads run one at a time.
     state: Mutex<ReloadState>,
+}
+
+/// The parts of the gateway that it needs outside of the call path.
+pub(super) struct ReloaderDeps {
+    pub(super) oauth: OAuth,
+    pub(super) upstream: Upstream,
+    pub(super) replicas: Option<Replicas>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) live: LiveSettings,
+    pub(super) log: LogSwitch,
 }
 
 struct ReloadState {
@@ -71,15 +76,7 @@ pub struct ReloadReport {
 
 impl Reloader {
     /// For a gateway that runs with the configuration `running`.
-    pub(super) fn new(
-        running: Config,
-        path: &CallPath,
-        (oauth, upstream): (OAuth, Upstream),
-        replicas: Option<Replicas>,
-        clock: Arc<dyn Clock>,
-        live: LiveSettings,
-        log: LogSwitch,
-    ) -> Self {
+    pub(super) fn new(running: Config, path: &CallPath, deps: ReloaderDeps) -> Self {
         let CallPath { supervisor, stacks, gateway, crossing, frontend } = path;
         count_from_zero(&running.backends);
         Self {
@@ -88,12 +85,7 @@ impl Reloader {
             gateway: Arc::clone(gateway),
             crossing: crossing.clone(),
             frontend: frontend.clone(),
-            oauth,
-            upstream,
-            replicas,
-            clock,
-            live,
-            log,
+            deps,
             state: Mutex::new(ReloadState { running, pending: Vec::new(), refused: None }),
         }
     }
@@ -104,8 +96,8 @@ impl Reloader {
     pub fn apply(&self, config: &Config) -> ReloadReport {
         let mut state = self.state.lock();
         let mut settings = take_over(&mut state.running, config);
-        self.live.replace(&state.running);
-        if let Err(error) = self.log.configure(log_settings(&state.running.log)) {
+        self.deps.live.replace(&state.running);
+        if let Err(error) = self.deps.log.configure(log_settings(&state.running.log)) {
             tracing::error!(%error, "the log goes on as before");
         }
         let changes = self.replace(&config.backends, &config.groups);
@@ -120,14 +112,14 @@ impl Reloader {
         state.refused = None;
         let report = ReloadReport { changes, applied: settings.applied, pending: settings.pending };
         if !report.is_empty() {
-            self.oauth.audit().record(AuditEvent::ConfigurationChanged { summary: report.summary() });
+            self.deps.oauth.audit().record(AuditEvent::ConfigurationChanged { summary: report.summary() });
         }
         report
     }
 
     /// Records that a configuration was refused; the running one stays.
     pub fn refuse(&self, reason: &str) {
-        let at = self.clock.now();
+        let at = self.deps.clock.now();
         let reason = reason.lines().map(str::trim).collect::<Vec<_>>().join("; ");
         self.state.lock().refused =
             Some(format!("has had errors since {at}, so the gateway keeps using the previous one: {reason}"));
@@ -144,17 +136,17 @@ impl Reloader {
     fn replace(&self, specs: &[BackendSpec], groups: &Groups) -> BackendChanges {
         let before = self.frontend.routes();
         // before clients connect to them
-        self.upstream.replace_servers(specs);
-        if let Some(replicas) = &self.replicas {
+        self.deps.upstream.replace_servers(specs);
+        if let Some(replicas) = &self.deps.replicas {
             replicas.serve_at_home(replica::home_targets(specs, groups));
         }
         count_from_zero(specs);
         let (changes, retired) = self.supervisor.replace(specs);
         // from the inside out, so that no request reaches a server that does not exist yet
         self.gateway
-            .replace(call_path::configured_backends(specs, (&self.supervisor, &self.stacks), &HashMap::new()), groups);
-        self.frontend.replace_routes(call_path::routes((&self.stacks, &self.gateway, &self.crossing), Some(&before)));
-        self.oauth.replace_backends(self.gateway.ids(), groups.clone());
+            .replace(call_path::configured_backends(specs, &self.supervisor, &self.stacks, &HashMap::new()), groups);
+        self.frontend.replace_routes(call_path::routes(&self.stacks, &self.gateway, &self.crossing, Some(&before)));
+        self.deps.oauth.replace_backends(self.gateway.ids(), groups.clone());
         retired.end();
         changes
     }

@@ -18,8 +18,9 @@ use crate::{
 
 /// Joins the other replicas on the database and listens for them; `None` without `[replica]`.
 pub(super) async fn join(
-    (storage, budget): (&Storage, &MemoryBudget),
     config: &Config,
+    storage: &Storage,
+    budget: &MemoryBudget,
     clock: &Arc<dyn Clock>,
 ) -> anyhow::Result<(Option<Replicas>, Option<ReplicaDoor>)> {
     let Some(replica) = &config.replica else { return Ok((None, None)) };
@@ -80,7 +81,7 @@ pub(super) struct OpenDoor {
 
 impl OpenDoor {
     /// Serves requests forwarded by other replicas until it is closed, even while the gateway drains.
-    pub(super) fn open(door: ReplicaDoor, service: HttpService, (connections, workers): (usize, Workers)) -> Self {
+    pub(super) fn open(door: ReplicaDoor, service: HttpService, connections: usize, workers: Workers) -> Self {
         let (tasks, end) = (TaskTracker::new(), CancellationToken::new());
         let (drain, cancel, tracker) = (end.clone(), end.clone(), tasks.clone());
         let lifecycle = listener::Lifecycle { workers, tracker, drain, cancel };

@@ -40,14 +40,14 @@ pub(super) fn router(oauth: &OAuth) -> Router {
 }
 
 async fn merged(State(oauth): State<Arc<OAuth>>, headers: HeaderMap) -> Response {
-    document((CARD, &headers), &card(oauth.settings(), &Endpoint::MERGED))
+    document(CARD, &card(oauth.settings(), &Endpoint::MERGED), &headers)
 }
 
 async fn single(State(oauth): State<Arc<OAuth>>, Path(name): Path<String>, headers: HeaderMap) -> Response {
     let settings = oauth.settings();
     let endpoint = Endpoint::from_path(&format!("/mcp/{name}"));
     match endpoint.filter(|endpoint| settings.verdict_for_strangers(endpoint) == StrangerVerdict::Exists) {
-        Some(endpoint) => document((CARD, &headers), &card(settings, &endpoint)),
+        Some(endpoint) => document(CARD, &card(settings, &endpoint), &headers),
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }
@@ -59,7 +59,7 @@ async fn catalog(State(oauth): State<Arc<OAuth>>, headers: HeaderMap) -> Respons
     let told = [Endpoint::MERGED].into_iter().chain(single);
     let told = told.filter(|endpoint| settings.verdict_for_strangers(endpoint) == StrangerVerdict::Exists);
     let entries: Vec<Value> = told.map(|one| entry(settings, &one)).collect();
-    document((CATALOG, &headers), &json!({ "specVersion": "1.0", "entries": entries }))
+    document(CATALOG, &json!({ "specVersion": "1.0", "entries": entries }), &headers)
 }
 
 /// An entry of the catalog (AI Catalog, discovery of Server Cards).
@@ -126,7 +126,7 @@ fn reversed(host: &str) -> String {
 }
 
 /// Response with a public, cacheable document (discovery, caching).
-fn document((kind, headers): (&'static str, &HeaderMap), value: &Value) -> Response {
+fn document(kind: &'static str, value: &Value, headers: &HeaderMap) -> Response {
     let text = value.to_string();
     let tag = format!("\"{}\"", Digest::sha256(&text).short_hex(8));
     let cache = [(header::CACHE_CONTROL, "public, max-age=3600".to_owned()), (header::ETAG, tag.clone())];

@@ -36,9 +36,9 @@ pub struct Stacks {
 // === impl Stacks ===
 
 impl Stacks {
-    /// Creates a builder whose layers run background tasks on this tracker.
-    pub fn new(task_owners: TaskOwnerDeps, background: (TaskTracker, CancellationToken)) -> Self {
-        Self { task_owners: TaskOwners::new(task_owners, background), sole_client: None }
+    /// Creates a builder. The background tasks of its layers belong to the tracker and end with the token.
+    pub fn new(task_owners: TaskOwnerDeps, tracker: TaskTracker, cancel: CancellationToken) -> Self {
+        Self { task_owners: TaskOwners::new(task_owners, tracker, cancel), sole_client: None }
     }
 
     /// Sets the only client of a gateway over stdio.
@@ -86,9 +86,10 @@ impl Stacks {
     /// before the gateway edits them.
     pub(super) fn around_endpoint(
         &self,
-        (crossing, target): (&Crossing, Target),
+        target: Target,
         gateway: Arc<dyn Server>,
         behind: BehindEndpoint,
+        crossing: &Crossing,
     ) -> EndpointServers {
         let sessions = match &self.sole_client {
             Some(client) => client.noted_at(gateway),

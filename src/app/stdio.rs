@@ -150,7 +150,7 @@ impl LocalServers {
             tokio::time::sleep(STOP_TIMEOUT).await;
         };
         tokio::select! {
-            () = path.frontend.serve_stdio((client, target), input, output) => {}
+            () = path.frontend.serve_stdio(client, target, input, output) => {}
             () = stopping => {}
         }
         path.end(&cancel).await;

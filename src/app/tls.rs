@@ -130,7 +130,8 @@ pub(super) async fn serve(
     tls: Option<TlsPart>,
     listener: TcpListener,
     service: HttpService,
-    (settings, lifecycle): (ListenerSettings, Lifecycle),
+    settings: ListenerSettings,
+    lifecycle: Lifecycle,
 ) {
     let Some(tls) = tls else {
         return listener::serve(ClientListener::Tcp(listener), service, settings, lifecycle).await;

@@ -44,7 +44,7 @@ impl Server for BackendServer {
         let server = EraServer { backend: Arc::clone(backend), era };
         match backend.crossing.pair(&call, era) {
             Pair::Alike => server.serve(route, call),
-            Pair::Differ(decorators) => backend.crossing.serve(decorators, (server, self.clone()), call),
+            Pair::Differ(decorators) => backend.crossing.serve(decorators, server, self.clone(), call),
             Pair::NotMet => Reply::later(Arc::clone(backend).call_once_met(route, call)),
             // the call may have run up to the server request that it waits for
             Pair::Gone => Reply::failed(backend.may_have_run("its server was replaced while it waited for input")),
@@ -65,7 +65,7 @@ impl BackendServer {
         let server = EraServer { backend: Arc::clone(backend), era };
         match backend.crossing.pair(&call, era) {
             Pair::Alike => server.call(call),
-            Pair::Differ(decorators) => backend.crossing.serve(decorators, (server, self.clone()), call),
+            Pair::Differ(decorators) => backend.crossing.serve(decorators, server, self.clone(), call),
             Pair::NotMet | Pair::Gone => nothing(),
         }
     }
@@ -99,14 +99,15 @@ impl ExternalBackend {
     /// Leases the connection of `key`: `ready` if it is still usable, else an open one or a new one.
     pub(super) async fn connection(
         self: &Arc<Self>,
-        (era, key): (Era, &ConnectionKey),
+        era: Era,
+        key: &ConnectionKey,
         ready: Option<LeasedConnection>,
         context: &Context,
     ) -> Result<LeasedConnection, DispatchError> {
         let is_usable = |leased: &LeasedConnection| leased.connection.era() == era && !leased.connection.is_over();
         let leased = match ready.or_else(|| self.pool.ready(key)).filter(is_usable) {
             Some(leased) => leased,
-            None => self.opened((era, key), context).await?,
+            None => self.opened(era, key, context).await?,
         };
         if let (OnLoss::End, Some(session)) = (self.spec.on_loss, context.requester.session())
             && self.can_lose_state()

@@ -33,7 +33,7 @@ use crate::model::{BackendSpec, TransportSpec};
 pub(crate) fn connect(to: &TransportSpec, with: &Connector<'_>) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
     let (transport, incoming) = match to {
         TransportSpec::Stdio(stdio) => stdio::connect(with, stdio),
-        TransportSpec::Http(http) => http::connect((with.backend, with.client), http, with.late, &with.account),
+        TransportSpec::Http(http) => http::connect(http, with.backend, with.client, with.late, &with.account),
         TransportSpec::Sse(http) => sse::connect(with, http),
         TransportSpec::WebSocket(http) => websocket::connect(with, http),
         TransportSpec::Socket(address) => Ok(socket::connect(with, address)),

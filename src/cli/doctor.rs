@@ -61,7 +61,7 @@ impl DoctorArgs {
         let network = ca_file::network(self.ca_file.as_deref(), process)?;
         let http = OpenClient::new(&network, &process.environment.to_strings())
             .map_err(|error| CommandFailure::failed("outbound HTTP cannot be set up").why(error))?;
-        let doctor = Doctor::new(self.url.clone(), policy, (http, Arc::new(OsRandom)));
+        let doctor = Doctor::new(self.url.clone(), policy, http, Arc::new(OsRandom));
         if policy == RegistrationPolicy::Once {
             process.output.remark(&format!(
                 "examining for {} clients; each registers once, if registration is open (--no-register: none does)",

@@ -61,7 +61,7 @@ impl Probe {
             .map_err(|error| CommandFailure::failed("outbound HTTP cannot be set up").why(error))?;
         let (tracker, cancelled) = (TaskTracker::new(), cancel.child_token());
         let task_owners = TaskOwnerDeps { store: None, clock: Arc::new(SystemClock) };
-        let stacks = Stacks::new(task_owners, (tracker.clone(), cancelled.clone()));
+        let stacks = Stacks::new(task_owners, tracker.clone(), cancelled.clone());
         let backends = config.backends.iter().zip(supervisor.servers());
         let backends = backends.map(|(spec, supervised)| stacks.around_server(spec, supervised, None)).collect();
         let deps = gateway::GatewayDeps {

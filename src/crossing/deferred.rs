@@ -39,7 +39,7 @@ pub(super) struct Respondent {
 
 impl Deferred {
     /// Creates an empty table. The waiting tasks belong to the tracker and end with the token.
-    pub(super) fn new((tracker, closed): (TaskTracker, CancellationToken)) -> Self {
+    pub(super) fn new(tracker: TaskTracker, closed: CancellationToken) -> Self {
         Self { requests: DeferredRequests::new(LIMITS), tracker, closed }
     }
 

@@ -66,11 +66,7 @@ pub(crate) struct ServerCrossing {
 
 impl ServerCrossing {
     /// Creates the decorators of a backend with this `call_timeout`.
-    pub(crate) fn new(
-        (origin, call_timeout): (ServerOrigin, Duration),
-        clock: Arc<dyn Clock>,
-        spawn: Spawn,
-    ) -> Arc<Self> {
+    pub(crate) fn new(origin: ServerOrigin, call_timeout: Duration, clock: Arc<dyn Clock>, spawn: Spawn) -> Arc<Self> {
         let tasks = TaskBridges::new(origin, call_timeout, clock, spawn);
         Arc::new(Self { tasks })
     }
@@ -111,7 +107,7 @@ impl ServerCrossing {
 
     /// Serves a call at `server` through these decorators. Further rounds go to `backend`, since each leases its own
     /// connection.
-    pub(crate) fn serve<S, B>(&self, decorators: Decorators, (server, backend): (S, B), call: Call) -> Reply
+    pub(crate) fn serve<S, B>(&self, decorators: Decorators, server: S, backend: B, call: Call) -> Reply
     where
         S: Server + Clone + 'static,
         B: Server + Unpin + 'static,

@@ -65,12 +65,12 @@ impl Suspension {
     pub(super) fn new(limits: Live<LimitsConfig>, deps: SuspensionDeps) -> Arc<Self> {
         let SuspensionDeps { clock, random, state_key, replica } = deps;
         let (tracker, closed) = (TaskTracker::new(), CancellationToken::new());
-        let end = (tracker.clone(), closed.clone());
         let permits = SuspensionPermits::new(limits.clone());
+        let calls = SuspendedCalls::new(Arc::clone(&random), permits, limits.clone(), tracker.clone(), closed.clone());
         let shared = Shared {
-            calls: SuspendedCalls::new(Arc::clone(&random), permits, limits.clone(), end.clone()),
-            sealer: Sealer::new((state_key, replica), random, clock, limits),
-            deferred: Deferred::new(end),
+            calls,
+            sealer: Sealer::new(state_key, replica, random, clock, limits),
+            deferred: Deferred::new(tracker.clone(), closed.clone()),
         };
         Arc::new(Self { shared: Arc::new(shared), tracker, closed })
     }

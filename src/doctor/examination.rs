@@ -79,7 +79,7 @@ impl Examination {
 
 impl Doctor {
     /// Creates the examination of the MCP server at `server`.
-    pub fn new(server: Url, policy: RegistrationPolicy, (http, random): (OpenClient, Arc<dyn Random>)) -> Self {
+    pub fn new(server: Url, policy: RegistrationPolicy, http: OpenClient, random: Arc<dyn Random>) -> Self {
         Self { server, policy, prober: Prober::new(http), random, certificate: OnceCell::new(), reach: OnceCell::new() }
     }
 
@@ -131,11 +131,11 @@ impl Doctor {
             findings.extend(cross_origin::problems(&self.prober, &self.server, &found).await?);
         }
         let scope = client.scope(|source| named_scope(&found, source));
-        let given = (self.policy, scope.as_deref());
-        let (identified, problems) = registration::identify(&self.prober, client, &found, given).await?;
+        let scope = scope.as_deref();
+        let (identified, problems) = registration::identify(&self.prober, client, &found, self.policy, scope).await?;
         findings.extend(problems);
         let Identified::As(known) = identified else { return Ok(Reached::Discovery) };
-        let begun = OpenLogin::begin(client, known, (&found, &self.server), scope.as_deref(), &*self.random);
+        let begun = OpenLogin::begin(client, known, &found, &self.server, scope, &*self.random);
         let Some(login) = begun else { return Ok(Reached::Discovery) };
         authorization::open_page(&self.prober, &login).await?;
         findings.extend(authorization::token_errors(&self.prober, &login).await?);

@@ -43,7 +43,8 @@ impl OpenLogin {
     pub(super) fn begin(
         client: &ClientProfile,
         known: KnownClient,
-        (found, server): (&DiscoveredDocuments, &Url),
+        found: &DiscoveredDocuments,
+        server: &Url,
         scope: Option<&str>,
         random: &dyn Random,
     ) -> Option<Self> {

@@ -52,7 +52,8 @@ pub(super) async fn identify(
     prober: &Prober,
     client: &ClientProfile,
     found: &DiscoveredDocuments,
-    (policy, scope): (RegistrationPolicy, Option<&str>),
+    policy: RegistrationPolicy,
+    scope: Option<&str>,
 ) -> Result<(Identified, Vec<Finding>), Finding> {
     let server = &found.server;
     let methods = server.strings("token_endpoint_auth_methods_supported").unwrap_or_default();

@@ -72,18 +72,23 @@ pub(crate) enum Overflow {
 #[derive(Debug)]
 pub(crate) struct ReplayReader {
     buffer: Arc<ReplayBuffer>,
-    stream: u64,
-    /// The connection of the stream.
-    connection: u64,
+    open: OpenStream,
     /// Number of the last message that was sent, or that counts as sent.
     after: u64,
+}
+
+/// A stream and its connection. A resumed stream has another connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct OpenStream {
+    stream: u64,
+    connection: u64,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     log: ReplayLog,
-    /// The open streams and their connections, oldest first.
-    readers: VecDeque<(u64, u64)>,
+    /// Oldest first.
+    readers: VecDeque<OpenStream>,
     last_stream: u64,
     last_connection: u64,
     ended_at: Option<Instant>,
@@ -168,7 +173,7 @@ impl ReplayBuffer {
         if stream == 0 || stream > inner.last_stream || is_given_up {
             return None;
         }
-        inner.readers.retain(|(open, _)| *open != stream);
+        inner.readers.retain(|open| open.stream != stream);
         if let Limits::Call(_) = self.limits {
             // messages after `after` may not have arrived, so they are kept longest
             inner.log.untake(after);
@@ -204,8 +209,8 @@ impl ReplayBuffer {
 
     fn connect(self: &Arc<Self>, mut inner: MutexGuard<'_, Inner>, stream: u64, after: u64) -> ReplayReader {
         inner.last_connection += 1;
-        let connection = inner.last_connection;
-        inner.readers.push_back((stream, connection));
+        let open = OpenStream { stream, connection: inner.last_connection };
+        inner.readers.push_back(open);
         let max = match self.limits {
             Limits::Call(_) => 1,
             Limits::Standalone { streams, .. } => streams,
@@ -215,19 +220,19 @@ impl ReplayBuffer {
         }
         drop(inner);
         self.changed.notify_waiters();
-        ReplayReader { buffer: Arc::clone(self), stream, connection, after }
+        ReplayReader { buffer: Arc::clone(self), open, after }
     }
 
-    fn next(&self, reader: (u64, u64), after: u64) -> ReadOutcome {
+    fn next(&self, open: OpenStream, after: u64) -> ReadOutcome {
         let mut inner = self.inner.lock();
-        if !inner.readers.contains(&reader) {
+        if !inner.readers.contains(&open) {
             return ReadOutcome::End;
         }
-        if let Some((number, message)) = inner.log.taken_by(reader.0, after) {
+        if let Some((number, message)) = inner.log.taken_by(open.stream, after) {
             return ReadOutcome::Message(number, message);
         }
-        let newest = inner.readers.back() == Some(&reader);
-        match if newest { inner.log.take(reader.0) } else { None } {
+        let newest = inner.readers.back() == Some(&open);
+        match if newest { inner.log.take(open.stream) } else { None } {
             Some((number, message)) => {
                 if let Limits::Standalone { replay, .. } = self.limits {
                     inner.log.forget_beyond(replay);
@@ -366,7 +371,7 @@ impl ReplayReader {
 
     /// Number of the stream in its buffer.
     pub(crate) const fn stream(&self) -> u64 {
-        self.stream
+        self.open.stream
     }
 
     /// Number of the last message that was sent, or that counts as sent.
@@ -381,7 +386,7 @@ impl ReplayReader {
             tokio::pin!(changed);
             // from here on, no change is missed
             changed.as_mut().enable();
-            match self.buffer.next((self.stream, self.connection), self.after) {
+            match self.buffer.next(self.open, self.after) {
                 ReadOutcome::Message(number, message) => {
                     self.after = number;
                     return Some((number, message));
@@ -395,7 +400,7 @@ impl ReplayReader {
 
 impl Drop for ReplayReader {
     fn drop(&mut self) {
-        self.buffer.inner.lock().readers.retain(|(_, connection)| *connection != self.connection);
+        self.buffer.inner.lock().readers.retain(|open| *open != self.open);
         self.buffer.changed.notify_waiters();
     }
 }

@@ -61,12 +61,19 @@ struct RequestCounters {
     clients: AtomicUsize,
 }
 
-/// The limits for one kind of request, with the names of their options.
+/// The limits for one kind of request.
 #[derive(Debug)]
 struct RequestBound {
-    each: (&'static str, usize),
+    each: RequestLimit,
     /// The limit for all users together, with their number of requests; `None` if only each user is limited.
-    all: Option<(&'static str, usize)>,
+    all: Option<RequestLimit>,
+}
+
+/// A maximum, and the option that sets it.
+#[derive(Debug, Clone, Copy)]
+struct RequestLimit {
+    option: &'static str,
+    max: usize,
 }
 
 #[derive(Debug)]
@@ -192,7 +199,7 @@ impl User {
         client: &ClientDescription,
         now: Timestamp,
     ) -> Arc<ClientInfo> {
-        self.clients.note((caller, endpoint), client, &self.shared.clients, now)
+        self.clients.note(caller, endpoint, client, &self.shared.clients, now)
     }
 
     /// Counts one request.
@@ -202,11 +209,11 @@ impl User {
     /// `-32603` with the name of the limit, if the user or the gateway has reached it.
     pub(super) fn begin(self: &Arc<Self>, kind: RequestKind) -> Result<RequestPermit, ErrorObject> {
         let bound = self.shared.bound(kind);
-        if !try_add(self.count(kind), bound.each.1) {
+        if !try_add(self.count(kind), bound.each.max) {
             return Err(refusal(kind, "of yours", bound.each));
         }
         if let Some(all) = bound.all
-            && !try_add(&self.shared.listens, all.1)
+            && !try_add(&self.shared.listens, all.max)
         {
             self.count(kind).fetch_sub(1, Ordering::AcqRel);
             return Err(refusal(kind, "of all users", all));
@@ -242,12 +249,18 @@ impl RequestCounters {
     fn bound(&self, kind: RequestKind) -> RequestBound {
         let limits = self.limits.get();
         match kind {
-            RequestKind::Call => RequestBound { each: ("calls_per_user", limits.calls_per_user), all: None },
+            RequestKind::Call => {
+                let each = RequestLimit { option: "calls_per_user", max: limits.calls_per_user };
+                RequestBound { each, all: None }
+            }
             RequestKind::Listen => {
                 let all = limits.all_listens(self.connections);
                 // so that one user cannot take all of them
                 let each = limits.listens_per_user.min((all / 2).max(1));
-                RequestBound { each: ("listens_per_user", each), all: Some(("listens", all)) }
+                RequestBound {
+                    each: RequestLimit { option: "listens_per_user", max: each },
+                    all: Some(RequestLimit { option: "listens", max: all }),
+                }
             }
         }
     }
@@ -275,7 +288,8 @@ fn try_add(count: &AtomicUsize, max: usize) -> bool {
 }
 
 /// The error with the name and value of the limit, and advice for the client.
-fn refusal(kind: RequestKind, whose: &str, (option, max): (&'static str, usize)) -> ErrorObject {
+fn refusal(kind: RequestKind, whose: &str, limit: RequestLimit) -> ErrorObject {
+    let RequestLimit { option, max } = limit;
     metrics::counter!("lockkeeper_frontend_limited_total", "limit" => option).increment(1);
     let (what, remedy) = match kind {
         RequestKind::Call => ("requests run", "wait until some have ended"),

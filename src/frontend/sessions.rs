@@ -82,7 +82,7 @@ impl Sessions {
     /// tasks of `tracker`.
     pub(crate) fn new(deps: Deps, settings: FrontendSettings, users: Arc<FrontendUsers>, tracker: TaskTracker) -> Self {
         let (table, closed) = (SessionTable::default(), CancellationToken::new());
-        let rows = Rows::new((deps.storage.clone(), deps.replica), tracker);
+        let rows = Rows::new(deps.storage.clone(), deps.replica, tracker);
         let lookups = Lookups::new(settings.limits.clone());
         Self { table, users, deps, settings, closed, rows, lookups, tasks: Arc::default() }
     }

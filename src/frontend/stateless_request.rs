@@ -95,8 +95,8 @@ impl StatelessRequest<'_> {
             method => server.call(Call { method, params, context }),
         };
         let owner = MessageOwner::User(caller.user.clone());
-        let stops = (Arc::clone(&self.sender.admission.lease.revoked), &requests.closed);
-        let exchange = pin_in_box(|| RequestExchange::new(subject, (reply, permit), stops));
+        let revoked = Arc::clone(&self.sender.admission.lease.revoked);
+        let exchange = pin_in_box(|| RequestExchange::new(subject, reply, permit, revoked, &requests.closed));
         Ok(StatelessReply::Call(OffWorker::stream(owner, exchange)))
     }
 

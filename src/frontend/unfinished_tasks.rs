@@ -35,11 +35,11 @@ pub(crate) struct UnfinishedTasks {
 
 impl UnfinishedTasks {
     /// Passes on the reply to a call of this session, and reads from it how tasks go on.
-    pub(crate) fn watch(self: &Arc<Self>, session: &SessionId, call: (Method, Payload), reply: Reply) -> Reply {
+    pub(crate) fn watch(self: &Arc<Self>, reply: Reply, session: &SessionId, method: Method, params: Payload) -> Reply {
         let (registry, session) = (Arc::clone(self), session.clone());
         reply.map(move |event| {
             if let Event::Done(outcome) = &event {
-                registry.note(&session, (&call.0, &call.1), outcome);
+                registry.note(&session, &method, &params, outcome);
             }
             event
         })
@@ -51,7 +51,7 @@ impl UnfinishedTasks {
     }
 
     /// Records how a task goes on, from the reply to a call of this session.
-    fn note(&self, session: &SessionId, (method, params): (&Method, &Payload), outcome: &Outcome) {
+    fn note(&self, session: &SessionId, method: &Method, params: &Payload, outcome: &Outcome) {
         match (method, outcome) {
             (Method::ToolsCall, Outcome::Complete(result)) => {
                 if let Some(task) = CreatedTask::read(result).filter(|task| !task.has_ended()) {
@@ -168,7 +168,8 @@ mod tests {
         }
 
         fn tell(&self, method: &Method, id: &str, result: &Value) {
-            self.0.note(&self.1, (method, &payload(&json!({ "taskId": id }))), &Outcome::Complete(payload(result)));
+            let params = payload(&json!({ "taskId": id }));
+            self.0.note(&self.1, method, &params, &Outcome::Complete(payload(result)));
         }
 
         fn create(&self, id: &str, ttl: u64) {
@@ -205,7 +206,7 @@ mod tests {
         assert_eq!(begin.elapsed(), Duration::from_secs(12));
         told.create("lost", 60_000);
         let params = payload(&json!({ "taskId": "lost" }));
-        told.0.note(&told.1, (&Method::TasksGet, &params), &Outcome::Failed(ErrorObject::unknown_task()));
+        told.0.note(&told.1, &Method::TasksGet, &params, &Outcome::Failed(ErrorObject::unknown_task()));
         told.create("of a session that ends", 60_000);
         told.0.forget(&told.1);
         told.0.all_ended().await;
@@ -221,7 +222,7 @@ mod tests {
         let passing = Unavailable { backend: &backend, reason: busy, retry: Retry::Possible, supported: &[] };
         for method in [Method::TasksGet, Method::TasksResult] {
             let failed = Outcome::Failed(ErrorObject::unavailable(busy, &passing));
-            told.0.note(&told.1, (&method, &params), &failed);
+            told.0.note(&told.1, &method, &params, &failed);
         }
         assert!(told.0.has(&told.1));
     }

@@ -63,7 +63,7 @@ pub(crate) struct MirroredTool {
 impl MirroredTool {
     /// The tool of `seen` that a client calls by the name `shown`, and the parts of the call mirrored by the client's
     /// transport. `None` if the client mirrors nothing, or the backend has no tool with mirrored parameters.
-    pub(crate) fn of(seen: &VisibleBackend, (shown, own): (&str, &str), mirror: Option<Arc<Mirror>>) -> Option<Self> {
+    pub(crate) fn of(seen: &VisibleBackend, shown: &str, own: &str, mirror: Option<Arc<Mirror>>) -> Option<Self> {
         let mirror = mirror.filter(|_| seen.entry.catalog.may_mirror_params())?;
         Some(Self { seen: seen.clone(), shown: shown.to_owned(), own: own.to_owned(), mirror })
     }

@@ -77,7 +77,7 @@ impl Descriptions {
     }
 
     /// Keeps a description until `until`, unless something changed since `changes` was read, or memory is short.
-    pub(crate) fn keep(&self, (key, changes): (DescriptionKey, u64), result: &Payload, until: Instant) {
+    pub(crate) fn keep(&self, key: DescriptionKey, result: &Payload, changes: u64, until: Instant) {
         let Ok(charge) = Charge::of(self.account.clone(), result.json().len()) else { return };
         let merged = MergedDescription { result: result.clone(), _charge: charge };
         let merged = self.alike.shared(Digest::sha256(result.json()), merged, |one, other| one.result == other.result);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     fn keep(descriptions: &Descriptions, user: &str, text: &str) {
-        descriptions.keep((key(user), descriptions.changes()), &payload(text), Instant::now() + MINUTE);
+        descriptions.keep(key(user), &payload(text), descriptions.changes(), Instant::now() + MINUTE);
     }
 
     fn has(descriptions: &Descriptions, user: &str) -> bool {
@@ -172,7 +172,7 @@ mod tests {
         let before = descriptions.changes();
         descriptions.forget(None);
         assert_eq!(["", "ann", "bob"].map(|user| has(&descriptions, user)), [false; 3]);
-        descriptions.keep((key("ann"), before), &payload("old"), Instant::now() + MINUTE);
+        descriptions.keep(key("ann"), &payload("old"), before, Instant::now() + MINUTE);
         assert!(!has(&descriptions, "ann"), "it was made of what has changed since");
         keep(&descriptions, "ann", "x");
         tokio::time::advance(MINUTE).await;

@@ -37,7 +37,7 @@ pub(crate) async fn merged(shared: &GatewayState, target: &Target, context: &Con
     let given = gather(asked, shared.settings.cold_budget, WaitPolicy::Budget).await;
     let result = described(&seen, &given);
     if let (Some(key), Some(due_at)) = (key, due_at) {
-        shared.descriptions.keep((key, changes), &result, due_at);
+        shared.descriptions.keep(key, &result, changes, due_at);
     }
     Outcome::Complete(result)
 }

@@ -42,10 +42,10 @@ impl Server for EndpointServer {
                 None => absent(&call),
             },
             (NameView::Merged, Some(MethodSubject::Tool)) => {
-                route::by_name((shared, target), ListKind::Tools, places::NAME, (call, mirror))
+                route::by_name(shared, target, ListKind::Tools, places::NAME, call, mirror)
             }
             (NameView::Merged, Some(MethodSubject::Prompt)) => {
-                route::by_name((shared, target), ListKind::Prompts, places::NAME, (call, None))
+                route::by_name(shared, target, ListKind::Prompts, places::NAME, call, None)
             }
             (NameView::Merged, Some(MethodSubject::Resource)) => {
                 route::by_uri(shared, target, places::RESOURCE_URI, call)
@@ -77,7 +77,7 @@ impl EndpointServer {
 
     fn own_tool(&self, one: &VisibleBackend, call: Call, mirror: Option<Arc<Mirror>>) -> Reply {
         let shown = if one.entry.catalog.may_mirror_params() { call.params.string("name") } else { None };
-        let Some(tool) = shown.and_then(|name| MirroredTool::of(one, (&name, &name), mirror)) else {
+        let Some(tool) = shown.and_then(|name| MirroredTool::of(one, &name, &name, mirror)) else {
             return call_own_tool(one, call);
         };
         match tool.check_at_hand(&call) {
@@ -127,7 +127,7 @@ fn call_own_tool(one: &VisibleBackend, call: Call) -> Reply {
     // if a member is repeated, the server must read the one that was checked
     let addressed = AddressedCall::of_own_tool(call);
     let name = addressed.shown();
-    addressed.send_if_open(one, ListKind::Tools, (&name, &name))
+    addressed.send_if_open(one, ListKind::Tools, &name, &name)
 }
 
 fn send(one: &VisibleBackend, call: Call) -> Reply {

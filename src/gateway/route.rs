@@ -34,10 +34,12 @@ pub(crate) struct AddressedCall {
 /// Routes `tools/call`, `prompts/get`, and completions of a prompt's arguments. First checks the parameters that the
 /// client mirrored from a tool call.
 pub(crate) fn by_name(
-    (shared, target): (&Arc<GatewayState>, &Target),
+    shared: &Arc<GatewayState>,
+    target: &Target,
     kind: ListKind,
     place: &'static [At],
-    (call, mirror): (Call, Option<Arc<Mirror>>),
+    call: Call,
+    mirror: Option<Arc<Mirror>>,
 ) -> Reply {
     let found = call.params.find(place);
     let Some(shown) = found.string(call.params.json()) else {
@@ -49,7 +51,7 @@ pub(crate) fn by_name(
     else {
         return Reply::failed(unknown(kind, &shown));
     };
-    if let Some(tool) = MirroredTool::of(&seen, (&shown, rest), mirror) {
+    if let Some(tool) = MirroredTool::of(&seen, &shown, rest, mirror) {
         match tool.check_at_hand(&call) {
             Some(Ok(())) => {}
             Some(Err(error)) => return Reply::failed(error),
@@ -58,7 +60,7 @@ pub(crate) fn by_name(
                 return Reply::later(async move {
                     match tool.check(&call).await {
                         // looked up again, because the backends may have changed
-                        Ok(()) => by_name((&shared, &target), kind, place, (call, None)),
+                        Ok(()) => by_name(&shared, &target, kind, place, call, None),
                         Err(error) => Reply::failed(error),
                     }
                 });
@@ -67,13 +69,13 @@ pub(crate) fn by_name(
     }
     let addressed = AddressedCall { call, found, view: NameView::Merged };
     if !names::may_be_short(rest) {
-        return addressed.send_if_open(&seen, kind, (&shown, rest));
+        return addressed.send_if_open(&seen, kind, &shown, rest);
     }
     let rest = rest.to_owned();
     Reply::later(async move {
         let name = long(&seen, kind, &addressed.call.context, &shown).await.unwrap_or(rest);
         off_worker(addressed.call.params.json().len()).await;
-        addressed.send_if_open(&seen, kind, (&shown, &name))
+        addressed.send_if_open(&seen, kind, &shown, &name)
     })
 }
 
@@ -121,7 +123,7 @@ fn listed(shared: Arc<GatewayState>, seen: Vec<VisibleBackend>, uri: String, add
 
 pub(crate) fn completion(shared: &Arc<GatewayState>, target: &Target, call: Call) -> Reply {
     match Completed::of(&call.params) {
-        Ok(Completed::Prompt) => by_name((shared, target), ListKind::Prompts, places::REF_NAME, (call, None)),
+        Ok(Completed::Prompt) => by_name(shared, target, ListKind::Prompts, places::REF_NAME, call, None),
         Ok(Completed::Template) => by_uri(shared, target, places::REF_URI, call),
         Err(error) => Reply::failed(error),
     }
@@ -171,7 +173,7 @@ impl AddressedCall {
 
     /// Sends the call of the tool or prompt that the client knows as `shown` and the backend as `name`, if the caller
     /// may call it. Waits for the caller's list if that has to decide.
-    pub(crate) fn send_if_open(self, seen: &VisibleBackend, kind: ListKind, (shown, name): (&str, &str)) -> Reply {
+    pub(crate) fn send_if_open(self, seen: &VisibleBackend, kind: ListKind, shown: &str, name: &str) -> Reply {
         let verdict = match kind {
             ListKind::Tools => seen.tool(&self.call.context, name),
             ListKind::Prompts | ListKind::Resources | ListKind::Templates => ToolVerdict::Open,

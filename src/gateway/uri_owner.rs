@@ -206,7 +206,7 @@ mod tests {
         let list = |kind, text: &'static str| {
             let mut list = List::empty();
             let page = Payload::new(Revision::V2025_11_25, Bytes::from_static(text.as_bytes()));
-            list.add(kind, (&BackendId::parse("b").unwrap(), 64), &page);
+            list.add(&page, kind, &BackendId::parse("b").unwrap(), 64);
             list
         };
         let ids = ["one", "two", "three"].map(|id| BackendId::parse(id).unwrap());

@@ -51,7 +51,10 @@ pub struct TaskOwners {
 struct SharedOwners {
     deps: TaskOwnerDeps,
     searches: Buckets<Owner>,
-    background: (TaskTracker, CancellationToken),
+    /// Owner of the background tasks.
+    tracker: TaskTracker,
+    /// Ends the background tasks.
+    cancel: CancellationToken,
 }
 
 /// The registry of one server's tasks.
@@ -84,10 +87,11 @@ pub(crate) enum NotAdded {
 // === impl TaskOwners ===
 
 impl TaskOwners {
-    /// An empty registry, with its background tasks on this tracker.
-    pub fn new(deps: TaskOwnerDeps, background: (TaskTracker, CancellationToken)) -> Self {
+    /// An empty registry. Its background tasks belong to the tracker and end with the token.
+    pub fn new(deps: TaskOwnerDeps, tracker: TaskTracker, cancel: CancellationToken) -> Self {
         let searches = Buckets::new(SEARCHES.0, SEARCHES.1);
-        Self { shared: Arc::new(SharedOwners { deps, searches, background }), servers: Mutex::default() }
+        let shared = Arc::new(SharedOwners { deps, searches, tracker, cancel });
+        Self { shared, servers: Mutex::default() }
     }
 
     /// The registry of one server: the same one as long as it is in use.
@@ -185,7 +189,7 @@ impl ServerTaskOwners {
         let is_unique = !self.scope.tells_callers_apart;
         let known = KnownTask { expires, has_ended };
         let had = self.known.read().of(owner, &task, now);
-        let added = self.known.write().add(owner, task, known, (is_unique, MAX_TASKS), now);
+        let added = self.known.write().add(owner, task, known, is_unique, MAX_TASKS, now);
         let Some(store) = &self.shared.deps.store else {
             return added.map(drop).map_err(|TooMany| NotAdded::TooMany);
         };
@@ -233,7 +237,7 @@ impl ServerTaskOwners {
 
     /// Runs a future in the background until it or the gateway ends.
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
-        let (tracker, cancel) = &self.shared.background;
+        let SharedOwners { tracker, cancel, .. } = &*self.shared;
         tracker.spawn(cancel.clone().run_until_cancelled_owned(future));
     }
 

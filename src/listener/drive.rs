@@ -90,8 +90,10 @@ pub(super) async fn connection<A: Accept>(
     let stream = TokioIo::new(Observed::new(stream, Arc::clone(&connection), admitted));
     let handle = {
         let (connection, waker) = (Arc::clone(&connection), Arc::<OwnWaker>::default());
-        let connection = move || (Arc::clone(&connection), Arc::clone(&waker));
-        service_fn(move |request| service::answer(inner.clone(), request, peer, connection()))
+        service_fn(move |request| {
+            let (connection, waker) = (Arc::clone(&connection), Arc::clone(&waker));
+            service::answer(inner.clone(), request, peer, connection, waker)
+        })
     };
     let mut builder = http1::Builder::new();
     builder.header_read_timeout(None).max_header_size(MAX_HEAD).max_buf_size(CONNECTION_BUFFER);

@@ -37,7 +37,8 @@ pub(super) async fn answer(
     mut service: impl Serve,
     request: http::Request<Incoming>,
     peer: SocketAddr,
-    (connection, waker): (Arc<Connection>, Arc<OwnWaker>),
+    connection: Arc<Connection>,
+    waker: Arc<OwnWaker>,
 ) -> Result<http::Response<ResponseBody>, Evicted> {
     connection.begin(request.body())?;
     let mut response = {

@@ -136,8 +136,9 @@ impl Hearers {
     pub(crate) fn of(
         &self,
         scope: &HearersOf<'_>,
-        (addressees, most): (&Addressees, usize),
+        addressees: &Addressees,
         backend: &BackendId,
+        most: usize,
         at: impl Fn(&Context) -> bool,
     ) -> Vec<Arc<Hearer>> {
         let all = self.0.read();
@@ -340,7 +341,7 @@ mod tests {
 
     /// All clients in this scope that receive events of this server.
     fn all_of(hearers: &Hearers, scope: &HearersOf<'_>, server: &AnnouncingServer) -> Vec<Arc<Hearer>> {
-        hearers.of(scope, (&Addressees::All, usize::MAX), &server.backend, |_| true)
+        hearers.of(scope, &Addressees::All, &server.backend, usize::MAX, |_| true)
     }
 
     /// The URI of the next update, and its server.
@@ -408,7 +409,7 @@ mod tests {
         let _bob = hearers.register(session("bob", "b"), counting());
         let named = Addressees::Only(["7", "b"].map(|name| Requester::Session(SessionId::new(name))).into());
         let of = |scope: HearersOf<'_>, addressees: &Addressees, most| {
-            hearers.of(&scope, (addressees, most), &server.backend, |_| true).len()
+            hearers.of(&scope, addressees, &server.backend, most, |_| true).len()
         };
         assert_eq!((of(HearersOf::All, &named, usize::MAX), looked_at.swap(0, Ordering::Relaxed)), (2, 2));
         assert_eq!(of(HearersOf::User(&UserId::new("ann")), &named, usize::MAX), 1, "bob has another connection");

@@ -36,7 +36,8 @@ struct Inner {
 impl IdentityToken {
     /// The statement about `caller`, for `header`.
     pub fn new(
-        (header, audience): (&str, &str),
+        header: &str,
+        audience: &str,
         caller: &CallerIdentity,
         signer: &IdentitySigner,
         clock: &Arc<dyn Clock>,

@@ -28,7 +28,7 @@ pub(super) struct FencedBody {
 // === impl FencedBody ===
 
 impl FencedBody {
-    pub(super) fn new(body: Body, (fence, running): (Fence, Option<TaskTrackerToken>)) -> Self {
+    pub(super) fn new(body: Body, fence: Fence, running: Option<TaskTrackerToken>) -> Self {
         Self { body, fence, _running: running, held: None }
     }
 }
@@ -78,7 +78,7 @@ mod tests {
         let lease = || Instant::now() + Duration::from_secs(6);
         fence.open_until(lease());
         let parts = stream::iter(["one", "two"].map(Ok::<_, axum::Error>));
-        let mut body = FencedBody::new(Body::from_stream(parts), (fence.clone(), None));
+        let mut body = FencedBody::new(Body::from_stream(parts), fence.clone(), None);
         assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "one");
         advance(Duration::from_secs(6)).await;
         assert!(poll!(body.frame()).is_pending());

@@ -78,7 +78,7 @@ impl Carrier {
 
     /// Carries a request to a replica with its original credential, which that replica checks as if the request had
     /// come there.
-    pub(super) async fn carry(&self, (to, peer): (ReplicaNumber, &Peer), parts: &mut Parts, body: Body) -> Carried {
+    pub(super) async fn carry(&self, to: ReplicaNumber, peer: &Peer, parts: &mut Parts, body: Body) -> Carried {
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let Ok(uri) = uri(to, path) else { return Carried::NotThere(body) };
         // the other replica finds out whose it is

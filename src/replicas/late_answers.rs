@@ -86,7 +86,7 @@ impl LateAnswers {
             sleep(RETRIED_EVERY).await;
             // requests waiting there ended with it
             let Some(peer) = self.membership.known(to) else { return };
-            if let Carried::Answered(_) = self.carrier.carry((to, &peer), &mut parts, body.clone().into()).await {
+            if let Carried::Answered(_) = self.carrier.carry(to, &peer, &mut parts, body.clone().into()).await {
                 return;
             }
         }
@@ -121,7 +121,7 @@ mod tests {
     async fn one_address_keeps_few_messages_and_no_other_from_keeping_its_own() {
         let storage = Storage::for_tests(None).await.unwrap();
         let address = ReplicaAddress::parse("127.0.0.1:1").unwrap();
-        let joined = Membership::join((storage, Arc::new(SystemClock)), &address, BTreeSet::new());
+        let joined = Membership::join(storage, Arc::new(SystemClock), &address, BTreeSet::new());
         let membership = joined.await.unwrap();
         let carrier = Carrier::new(membership.clone(), Tunnels::default(), MemoryBudget::unbounded());
         let late = LateAnswers::new(membership, carrier, CancellationToken::new());

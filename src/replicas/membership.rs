@@ -142,7 +142,8 @@ impl Membership {
     /// Joins the replicas of the store under this address, and becomes their home if there is none and these endpoints
     /// need one.
     pub(super) async fn join(
-        (storage, clock): (Storage, Arc<dyn Clock>),
+        storage: Storage,
+        clock: Arc<dyn Clock>,
         address: &ReplicaAddress,
         at_home: BTreeSet<Target>,
     ) -> Result<Self, JoinError> {

@@ -6,7 +6,7 @@ use http::StatusCode;
 use lockkeeper::{
     doctor::{CLIENTS, ClientVerdict, Doctor, Examination, RegistrationPolicy, Severity},
     fetch::OpenClient,
-    support::{Random, SeededRandom},
+    support::SeededRandom,
 };
 use serde_json::{Value, json};
 use url::Url;
@@ -110,8 +110,8 @@ const HOSTED: [&str; 2] = ["claude", "chatgpt"];
 /// The examinations of a deployment with this fault, for all clients.
 async fn examined_for_all(fault: Fault, policy: RegistrationPolicy) -> Vec<Examination> {
     let deployed = deployment(fault).await;
-    let with = (OpenClient::direct().unwrap(), Arc::new(SeededRandom::new(1)) as Arc<dyn Random>);
-    let doctor = Doctor::new(Url::parse(&deployed.url).unwrap(), policy, with);
+    let (server, http) = (Url::parse(&deployed.url).unwrap(), OpenClient::direct().unwrap());
+    let doctor = Doctor::new(server, policy, http, Arc::new(SeededRandom::new(1)));
     let mut results = Vec::new();
     for client in CLIENTS {
         results.push(Box::pin(doctor.examine(client)).await);

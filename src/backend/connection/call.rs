@@ -282,9 +282,9 @@ impl CallTicket {
     fn arrived(&self, arrived: Result<Message, TransportError>) -> Option<Result<Event, TransportError>> {
         match arrived {
             Ok(message) => {
-                let received = self.connection.receive(message, Some(self.id))?;
+                let (to, event) = self.connection.receive(message, Some(self.id))?;
                 let others = |call, event| self.connection.deliver(call, event);
-                self.connection.calls.own(self.id, received, others).map(Ok)
+                self.connection.calls.own(self.id, to, event, others).map(Ok)
             }
             Err(error) => {
                 self.connection.calls.close(self.id);

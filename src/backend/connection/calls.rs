@@ -266,9 +266,9 @@ impl Calls {
         None
     }
 
-    /// Sorts an event that arrived on the exchange of the call `id`: returns it if it is for this call, passes it to
-    /// `others` if not.
-    pub(super) fn own(&self, id: u64, (to, event): (u64, Event), others: impl FnOnce(u64, Event)) -> Option<Event> {
+    /// Sorts an event for the call `to` that arrived on the exchange of the call `id`: returns it if both are the same
+    /// call, passes it to `others` if not.
+    pub(super) fn own(&self, id: u64, to: u64, event: Event, others: impl FnOnce(u64, Event)) -> Option<Event> {
         if to != id {
             others(to, event);
             return None;
@@ -539,9 +539,9 @@ mod tests {
         let calls = calls();
         let (id, _events) = calls.open(call(), Account::unbounded(), || None).unwrap();
         let mut others = Vec::new();
-        assert!(calls.own(id, (id + 1, told()), |to, _| others.push(to)).is_none());
+        assert!(calls.own(id, id + 1, told(), |to, _| others.push(to)).is_none());
         assert_eq!(others, [id + 1]);
-        assert!(calls.own(id, (id, done()), |_, _| ()).is_some());
+        assert!(calls.own(id, id, done(), |_, _| ()).is_some());
         assert!(calls.close(id).is_none());
     }
 }

@@ -134,7 +134,7 @@ fn gone(delivery: Delivery, reason: String) -> DiscoverOutcome {
 fn read(result: Payload, backend: &BackendId) -> DiscoverOutcome {
     match Versions::of(&result) {
         Some(Versions::Modern(revision)) => {
-            DiscoverOutcome::Modern(ServerInfo::new(revision, (InfoSource::Discover, result), backend))
+            DiscoverOutcome::Modern(ServerInfo::new(InfoSource::Discover, result, revision, backend))
         }
         Some(Versions::Legacy) => DiscoverOutcome::Legacy("it names versions with a handshake alone".to_owned()),
         Some(Versions::Foreign(versions)) => DiscoverOutcome::Unusable(incompatible(versions)),

@@ -212,7 +212,7 @@ fn read(result: Payload, offer: &Offer, connection: &ServerConnection) -> Result
     let version = named.unwrap_or_default();
     let known = Revision::parse(&version).filter(|revision| revision.era() == Era::Legacy);
     match known.or(offer.assumed) {
-        Some(revision) => Ok(ServerInfo::new(revision, (InfoSource::Initialize, result), &connection.context.backend)),
+        Some(revision) => Ok(ServerInfo::new(InfoSource::Initialize, result, revision, &connection.context.backend)),
         None => Err(next_offer(offer.revision, &format!("it answered with `{version}`"))),
     }
 }

@@ -50,7 +50,7 @@ impl OpenTransport {
 pub(crate) fn begin(context: ConnectionContext, open: OpenTransport) -> Arc<ServerConnection> {
     let OpenTransport { transport, mut incoming, first_id } = open;
     let (successor, handed_over) = oneshot::channel();
-    let connection = ServerConnection::new(context, (transport, first_id), handed_over);
+    let connection = ServerConnection::new(context, transport, first_id, handed_over);
     let received = Arc::clone(&connection);
     let owner = MessageOwner::Server(connection.context.backend.clone());
     let receiving = async move {
@@ -163,7 +163,7 @@ impl ServerConnection {
                 }
             }
             Message::Request { id, method, params } => {
-                self.context.protocol.asked(self, (id, method, params.into_text()), on)
+                self.context.protocol.asked(self, id, method, params.into_text(), on)
             }
         }
     }
@@ -199,7 +199,7 @@ impl ServerConnection {
         let protocol = self.context.protocol;
         let has_yielded = self.calls.read(call, |call| call.request_closed.is_some()) == Some(true);
         let outcome = match outcome {
-            Ok(result) => protocol.outcome(self, (call, &method), protocol.received(self, result)),
+            Ok(result) => protocol.outcome(self, call, &method, protocol.received(self, result)),
             Err(error) => protocol.failure(self, id, error),
         };
         // the gateway, not the client, answered the server's request

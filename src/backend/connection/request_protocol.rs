@@ -85,7 +85,7 @@ impl Protocol for RequestProtocol {
         Payload::new(connection.revision(), json).written_by(&connection.context.origin)
     }
 
-    fn outcome(&self, connection: &ServerConnection, (_, method): (u64, &Method), result: Payload) -> Outcome {
+    fn outcome(&self, connection: &ServerConnection, _: u64, method: &Method, result: Payload) -> Outcome {
         let backend = &connection.context.backend;
         let outcome = match Outcome::of_result(backend, result) {
             Outcome::Complete(result) => Outcome::of_modern(method, result),
@@ -147,7 +147,9 @@ impl Protocol for RequestProtocol {
     fn asked(
         &self,
         connection: &ServerConnection,
-        (_, method, _): (RequestId, Method, Bytes),
+        _: RequestId,
+        method: Method,
+        _: Bytes,
         _: Option<u64>,
     ) -> Option<(u64, Event)> {
         let backend = connection.context.backend.to_string();
@@ -168,7 +170,7 @@ impl Protocol for RequestProtocol {
     /// Accepts every request. Methods that only sessions have end before a connection is chosen: in the frontend, in
     /// `crossing` or in `EraServer`. Requests about tasks need an owner (`OA-115`); some servers create tasks without
     /// declaring the extension, so the server decides about those.
-    fn check(&self, _: &ServerConnection, _: (&Method, &Payload)) -> Result<(), ErrorObject> {
+    fn check(&self, _: &ServerConnection, _: &Method, _: &Payload) -> Result<(), ErrorObject> {
         Ok(())
     }
 }

@@ -68,7 +68,7 @@ pub(crate) struct ServerSummary {
 
 impl ServerInfo {
     /// Reads the `result` of a server that speaks `revision`.
-    pub(super) fn new(revision: Revision, (source, result): (InfoSource, Payload), backend: &BackendId) -> Self {
+    pub(super) fn new(source: InfoSource, result: Payload, revision: Revision, backend: &BackendId) -> Self {
         let given = source.implementation(&result);
         let implementation = given.unwrap_or_else(|| unnamed(backend)).into();
         let declared = capabilities(&result);
@@ -215,11 +215,8 @@ mod tests {
 
     fn info(result: &serde_json::Value) -> ServerInfo {
         let revision = Revision::V2026_07_28;
-        ServerInfo::new(
-            revision,
-            (InfoSource::Discover, Payload::of(revision, result)),
-            &BackendId::parse("b1").unwrap(),
-        )
+        let backend = BackendId::parse("b1").unwrap();
+        ServerInfo::new(InfoSource::Discover, Payload::of(revision, result), revision, &backend)
     }
 
     #[tokio::test(start_paused = true)]

@@ -85,7 +85,7 @@ impl Protocol for SessionProtocol {
         }
     }
 
-    fn outcome(&self, connection: &ServerConnection, (call, method): (u64, &Method), result: Payload) -> Outcome {
+    fn outcome(&self, connection: &ServerConnection, call: u64, method: &Method, result: Payload) -> Outcome {
         let result = if method.result() == ResultShape::Tool { without_null_structure(result) } else { result };
         let outcome = Outcome::of_result(&connection.context.backend, result);
         if let Outcome::Complete(result) = &outcome {
@@ -156,7 +156,9 @@ impl Protocol for SessionProtocol {
     fn asked(
         &self,
         connection: &ServerConnection,
-        (id, method, params): (RequestId, Method, Bytes),
+        id: RequestId,
+        method: Method,
+        params: Bytes,
         on: Option<u64>,
     ) -> Option<(u64, Event)> {
         if method == Method::Ping {
@@ -196,7 +198,7 @@ impl Protocol for SessionProtocol {
 
     /// Rejects requests about tasks if the server or its version has none (`translation` 6.5). All versions with
     /// sessions have the other requests of clients, and unknown methods pass.
-    fn check(&self, connection: &ServerConnection, (method, params): (&Method, &Payload)) -> Result<(), ErrorObject> {
+    fn check(&self, connection: &ServerConnection, method: &Method, params: &Payload) -> Result<(), ErrorObject> {
         let is_of_tasks = method.is_of_core_tasks();
         if *method == Method::TasksUpdate || is_of_tasks && !connection.tasks().has_tasks() {
             let feature = LackingFeature::Method(method.as_str().to_owned());

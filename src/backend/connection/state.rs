@@ -132,7 +132,7 @@ pub(crate) trait Protocol: Send + Sync {
     fn received(&self, connection: &ServerConnection, json: Bytes) -> Payload;
 
     /// The outcome of a call answered with `result`.
-    fn outcome(&self, connection: &ServerConnection, call: (u64, &Method), result: Payload) -> Outcome;
+    fn outcome(&self, connection: &ServerConnection, call: u64, method: &Method, result: Payload) -> Outcome;
 
     /// The outcome of a call answered with `error`, in a message with this id.
     fn failure(&self, connection: &ServerConnection, id: Option<&RequestId>, error: ErrorObject) -> Outcome;
@@ -149,11 +149,13 @@ pub(crate) trait Protocol: Send + Sync {
         on: Option<u64>,
     ) -> Option<(u64, Event)>;
 
-    /// Handles a request of the server, with the same parameters as [`Protocol::notified`].
+    /// Handles a request of the server; `on` and the result are those of [`Protocol::notified`].
     fn asked(
         &self,
         connection: &ServerConnection,
-        request: (RequestId, Method, Bytes),
+        id: RequestId,
+        method: Method,
+        params: Bytes,
         on: Option<u64>,
     ) -> Option<(u64, Event)>;
 
@@ -165,7 +167,7 @@ pub(crate) trait Protocol: Send + Sync {
     /// # Errors
     ///
     /// The error for the client if it does not.
-    fn check(&self, connection: &ServerConnection, request: (&Method, &Payload)) -> Result<(), ErrorObject>;
+    fn check(&self, connection: &ServerConnection, method: &Method, params: &Payload) -> Result<(), ErrorObject>;
 }
 
 // === impl ConnectionContext ===
@@ -181,10 +183,11 @@ impl ConnectionContext {
 
 impl ServerConnection {
     /// Creates a connection over a transport; [`begin`](super::receive::begin) receives for it. Ids of its requests
-    /// start at the number given with the transport.
+    /// start at `first_id`.
     pub(super) fn new(
         context: ConnectionContext,
-        (transport, first_id): (Arc<dyn Transport>, u64),
+        transport: Arc<dyn Transport>,
+        first_id: u64,
         incoming: oneshot::Receiver<Incoming>,
     ) -> Arc<Self> {
         let end = End::within(context.tasks.end());
@@ -265,7 +268,7 @@ impl ServerConnection {
 
     /// Checks parameters by the rules of the era, as [`Protocol::check`] does.
     pub(crate) fn check(&self, method: &Method, params: &Payload) -> Result<(), ErrorObject> {
-        self.context.protocol.check(self, (method, params))
+        self.context.protocol.check(self, method, params)
     }
 
     /// True if the server may accept a subscription to `topic`.

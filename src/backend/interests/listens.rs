@@ -15,11 +15,8 @@ use crate::{
         Context, Event, HeardEvent, ListKind, Method, Notification, Payload, Revision, ServerRequest,
         hearers::{Addressees, AnnouncingServer, Hearer, Hearers, HearersOf, LeftBehind, QUEUE},
     },
-    model::{BackendId, Caller, Requester, UserId},
-    support::{
-        Account,
-        byte_queue::{QueueReceiver, QueueSender, byte_queue},
-    },
+    model::{Caller, Requester, UserId},
+    support::byte_queue::{QueueReceiver, QueueSender, byte_queue},
 };
 use futures_util::{Stream, StreamExt as _, stream};
 use parking_lot::Mutex;
@@ -55,15 +52,15 @@ struct ListenSender {
 }
 
 impl Listens {
-    /// Creates an empty set. `account` pays for queued notifications, `keys` says which connection a client uses. If
-    /// `user` is given, only clients of that user receive notifications.
+    /// Creates an empty set. `keys` says which connection a client uses. If `user` is given, only clients of that user
+    /// receive notifications.
     pub(crate) fn new(
-        (backend, account): (&BackendId, Account),
-        (era, keys): (BackendEra, &KeyRule),
-        (hearers, user): (Arc<Hearers>, Option<UserId>),
+        server: AnnouncingServer,
+        era: BackendEra,
+        keys: KeyRule,
+        hearers: Arc<Hearers>,
+        user: Option<UserId>,
     ) -> Arc<Self> {
-        let server = AnnouncingServer { backend: Arc::new(backend.clone()), account };
-        let keys = keys.clone();
         Arc::new_cyclic(|itself| Self {
             sharers: Mutex::default(),
             server,
@@ -107,7 +104,7 @@ impl Listens {
             (SharingScope::Base | SharingScope::Sole | SharingScope::All, None) => HearersOf::All,
         };
         let is_at = |context: &Context| self.keys.key(era, context).is_of_sharer(key);
-        self.hearers.of(&scope, (addressees, most), &self.server.backend, is_at)
+        self.hearers.of(&scope, addressees, &self.server.backend, most, is_at)
     }
 
     /// True if no such client uses the connections of `key`.

@@ -111,7 +111,7 @@ impl Attempts {
     /// The reply for the client, if the call is not sent to the server.
     pub(super) async fn begin(&mut self, call: &Call) -> Result<CallAttempt, Reply> {
         let Self { backend, running, route, slot, .. } = self;
-        let leased = match backend.connection((route.era, &route.key), route.ready.take(), &call.context).await {
+        let leased = match backend.connection(route.era, &route.key, route.ready.take(), &call.context).await {
             Ok(leased) => leased,
             Err(error) => return Err(Arc::clone(backend).reply_not_begun(error, call.clone(), running)),
         };
@@ -142,11 +142,7 @@ impl Attempts {
     }
 
     /// Handles an event of this attempt: counts the end and releases the slot. Returns the event for the caller.
-    pub(super) fn take(
-        &mut self,
-        event: Result<Event, NotSent>,
-        (attempt, call): (&CallAttempt, &Call),
-    ) -> Option<Event> {
+    pub(super) fn take(&mut self, event: Result<Event, NotSent>, attempt: &CallAttempt, call: &Call) -> Option<Event> {
         let event = match event {
             Ok(event) => event,
             Err(NotSent(reason)) => {

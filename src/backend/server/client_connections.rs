@@ -60,7 +60,7 @@ impl ExternalBackend {
                     slot.circuit.succeeded();
                     backend.keep_spares();
                     Introductions(&backend).prepare_next(&key, &connection, opening);
-                    backend.run(&slot, (&key, &client, &user), connection).await;
+                    backend.run(connection, &slot, &key, &client, &user).await;
                 }
                 // the era has changed: waiting calls start over
                 Err(_) if backend.era.now() != assumed.known() => slot.set(SlotState::Gone),
@@ -85,9 +85,11 @@ impl ExternalBackend {
     /// Keeps a new connection until it ends: in this slot, or in the slot for its era if the assumed era was wrong.
     async fn run(
         self: &Arc<Self>,
-        slot: &Arc<Slot>,
-        (key, client, user): (&ConnectionKey, &Arc<ClientInfo>, &UserId),
         connection: Arc<ServerConnection>,
+        slot: &Arc<Slot>,
+        key: &ConnectionKey,
+        client: &Arc<ClientInfo>,
+        user: &UserId,
     ) {
         let of_era = connection.context.key.clone();
         if of_era == *key {

@@ -90,7 +90,7 @@ impl EraServer {
                         None => Either::Right(connection.call(OutboundCall::by(&call), call_timeout)),
                     });
                     while let Some(event) = events.next().await {
-                        if let Some(event) = attempts.take(event, (&attempt, &call)) {
+                        if let Some(event) = attempts.take(event, &attempt, &call) {
                             yield event;
                         }
                     }

@@ -27,7 +27,7 @@ use crate::{
     crossing::ServerCrossing,
     mcp::{
         ClientInfo, Context, ErrorObject, SoleClient,
-        hearers::{Announcer, Hearers, HeldLevel},
+        hearers::{Announcer, AnnouncingServer, Hearers, HeldLevel},
     },
     model::{BackendSpec, Requester, UserId, status::BackendStatus},
 };
@@ -65,8 +65,10 @@ impl ExternalBackend {
         let spec = Arc::new(spec);
         let era = BackendEra::new(&spec, &context.memory, &context.clock);
         let keys = KeyRule::new(Arc::clone(&spec), context.sole_client.clone());
-        let hearers = (Arc::clone(&context.hearers), context.user.clone());
-        let listens = Listens::new((&spec.id, context.budget.server(spec.id.as_str())), (era.clone(), &keys), hearers);
+        let account = context.budget.server(spec.id.as_str());
+        let server = AnnouncingServer { backend: Arc::new(spec.id.clone()), account };
+        let (hearers, user) = (Arc::clone(&context.hearers), context.user.clone());
+        let listens = Listens::new(server, era.clone(), keys.clone(), hearers, user);
         let interests = Arc::<Interests>::default();
         let slots = QuestionSlots::new(spec.parallel, context.limits.clone());
         let pool = Pool::new(context.limits.clone());
@@ -75,8 +77,8 @@ impl ExternalBackend {
         let meters = CallMeters::new(spec.id.clone());
         let background = context.tasks.clone();
         let spawn = move |task| background.spawn_until_end(task);
-        let silence = (opener.origin.clone(), spec.call_timeout);
-        let crossing = ServerCrossing::new(silence, Arc::clone(&context.clock), Box::new(spawn));
+        let (origin, clock) = (opener.origin.clone(), Arc::clone(&context.clock));
+        let crossing = ServerCrossing::new(origin, spec.call_timeout, clock, Box::new(spawn));
         let restarts = watch::Sender::default();
         Self { spec, keys, era, health, meters, opener, pool, listens, interests, slots, crossing, restarts, context }
     }
@@ -91,11 +93,11 @@ impl ExternalBackend {
 
     /// The state for status displays. The catalog adds the counts of lists.
     pub(crate) fn reported(&self) -> BackendStatus {
-        let server = (&self.spec.id, self.opener.transport.name());
-        let mut status =
-            self.health.report(server, self.era.status(), (self.pool.count(), &self.opener.transport.output));
+        let (transport, sessions) = (&self.opener.transport, self.pool.count());
+        let era = self.era.status();
+        let mut status = self.health.report(&self.spec.id, transport.name(), era, sessions, &transport.output);
         status.warnings.extend(self.pool.warning());
-        status.warnings.extend(self.opener.transport.oddities.warning());
+        status.warnings.extend(transport.oddities.warning());
         status
     }
 

@@ -140,7 +140,7 @@ impl ServerListen {
         let (running, deadline) = (RunningCall::begin(&self.backend.meters), Instant::now() + self.patience);
         let mut left = u8::from(self.backend.spec.on_loss == OnLoss::Reinit);
         loop {
-            let leased = self.backend.connection((self.era, &self.key), None, &self.call.context).await?;
+            let leased = self.backend.connection(self.era, &self.key, None, &self.call.context).await?;
             let connection = &leased.connection;
             let answers = join_all(self.topics.iter().map(|topic| {
                 let wanted = want(topic, interest, connection);

@@ -122,7 +122,8 @@ impl ExternalBackend {
     /// Leases the connection of `key`, and opens it if needed. Waits for at most `start_timeout`.
     pub(super) async fn opened(
         self: &Arc<Self>,
-        (era, key): (Era, &ConnectionKey),
+        era: Era,
+        key: &ConnectionKey,
         context: &Context,
     ) -> Result<LeasedConnection, DispatchError> {
         let unavailable = |reason: &str| DispatchError::Unavailable(self.unavailable(reason));
@@ -171,7 +172,7 @@ impl ExternalBackend {
     /// Serves a call once a connection has shown how the server handles tasks, which determines the decorators.
     pub(super) async fn call_once_met(self: Arc<Self>, Route { era, key, ready }: Route, call: Call) -> Reply {
         let running = RunningCall::begin(&self.meters);
-        match self.connection((era, &key), ready, &call.context).await {
+        match self.connection(era, &key, ready, &call.context).await {
             Ok(leased) => {
                 drop(running);
                 self.crossing.set_server_tasks(leased.connection.tasks());

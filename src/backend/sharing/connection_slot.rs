@@ -100,8 +100,8 @@ impl Slot {
     }
 
     /// Describes the slot for [`find_room`](super::room::find_room).
-    pub(super) fn place<'a>((key, slot): (&'a ConnectionKey, &'a Arc<Self>)) -> TakenPlace<'a, ConnectionKey> {
-        TakenPlace { key, user: &slot.user, idle_since: slot.is_idle().then(|| *slot.used.lock()) }
+    pub(super) fn place<'a>(&'a self, key: &'a ConnectionKey) -> TakenPlace<'a, ConnectionKey> {
+        TakenPlace { key, user: &self.user, idle_since: self.is_idle().then(|| *self.used.lock()) }
     }
 
     /// Replaces the state, and announces a place that became free.

@@ -84,7 +84,8 @@ impl Pool {
         if let Some(slot) = slots.get(key) {
             return Ok(Lease::new(slot));
         }
-        let gives_way = find_room(user, self.limits.get().server_sessions, slots.iter().map(Slot::place))?;
+        let gives_way =
+            find_room(user, self.limits.get().server_sessions, slots.iter().map(|(key, slot)| slot.place(key)))?;
         if let Some(slot) = gives_way.and_then(|key| slots.remove(&key)) {
             slot.end("it made room for another");
         }
@@ -158,7 +159,7 @@ impl Pool {
         if let Some(slot) = slots.get(key) {
             return Some(Lease::new(slot));
         }
-        let room = find_room(user, self.limits.get().server_sessions, slots.iter().map(Slot::place));
+        let room = find_room(user, self.limits.get().server_sessions, slots.iter().map(|(key, slot)| slot.place(key)));
         let is_unused = |slot: &Arc<Slot>| slot.is_spare && slot.user == *user && slot.is_held();
         if room != Ok(None) || slots.values().any(is_unused) {
             return None;

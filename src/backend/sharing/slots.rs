@@ -149,7 +149,7 @@ impl QuestionSlots {
             return Err(Busy);
         }
         let (number, user) = (self.last.fetch_add(1, Ordering::Relaxed), request.user.clone());
-        let entered = sharer.enter(number, request, (Instant::now(), rules));
+        let entered = sharer.enter(number, request, Instant::now(), rules);
         Ok(entered.map_err(|turn| Waiting { slots: self, key, user, number, turn }))
     }
 

@@ -144,8 +144,8 @@ impl ServerTransport {
             let _turn = self.context.starts.take(self.context.user.clone(), Demand::default()).await;
             let output = self.output.another(None);
             let connected = self.connector(&output).and_then(|with| transport::connect(&to, &with));
-            let Ok(connected) = connected else { return };
-            start.keep(SpareProcess::fresh(to, connected));
+            let Ok((transport, incoming)) = connected else { return };
+            start.keep(SpareProcess::fresh(to, transport, incoming));
         }
     }
 
@@ -205,14 +205,14 @@ impl ServerTransport {
             IdentityForm::Signed { audience } => Some((header.name.as_str(), audience.as_str())),
             IdentityForm::Plain => None,
         });
-        let Some(statement) = statement else { return Ok(disclosure.applied(to.clone(), caller, None)) };
+        let Some((header, audience)) = statement else { return Ok(disclosure.applied(to.clone(), caller, None)) };
         let signer = self.context.signer.as_ref().ok_or_else(|| {
             StartError::Refused(
                 "`identity = \"jwt\"` needs a gateway that has signing keys: start it with `lockkeeper serve`"
                     .to_owned(),
             )
         })?;
-        let token = IdentityToken::new(statement, caller, signer, &self.context.clock);
+        let token = IdentityToken::new(header, audience, caller, signer, &self.context.clock);
         Ok(disclosure.applied(to.clone(), caller, Some(token)))
     }
 }

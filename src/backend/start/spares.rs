@@ -91,7 +91,7 @@ impl Spares {
 
 impl SpareProcess {
     /// A process that has just been started.
-    pub(crate) fn fresh(to: TransportSpec, (transport, incoming): (Arc<dyn Transport>, Incoming)) -> Self {
+    pub(crate) fn fresh(to: TransportSpec, transport: Arc<dyn Transport>, incoming: Incoming) -> Self {
         Self { to, transport, incoming }
     }
 

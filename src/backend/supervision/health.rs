@@ -212,9 +212,11 @@ impl Health {
     /// The status of the backend. The catalog adds the counts of lists.
     pub(crate) fn report(
         &self,
-        (id, transport): (&BackendId, &'static str),
+        id: &BackendId,
+        transport: &'static str,
         era: Option<EraStatus>,
-        (sessions, printed): (usize, &OutputTail),
+        sessions: usize,
+        printed: &OutputTail,
     ) -> BackendStatus {
         let condition = self.condition.borrow().clone();
         let (state, output, advice) = condition.phase.shown(printed);

@@ -44,8 +44,9 @@ pub(crate) struct HttpTransport(Arc<HttpEndpoint>);
 
 /// Creates a connection; nothing is sent before the first request. `late` is shared by all connections to this server.
 pub(crate) fn connect(
-    (backend, client): (&BackendId, &Client),
     spec: &HttpSpec,
+    backend: &BackendId,
+    client: &Client,
     late: &LateStreams,
     account: &Account,
 ) -> Result<(Arc<dyn Transport>, Incoming), StartError> {

@@ -25,13 +25,23 @@ pub(super) enum LineWriter {
     Peer,
 }
 
-/// Messages in `input`, then the reason of its end. Other lines are logged, kept in `output`, and skipped.
+/// The server that writes the lines.
+pub(super) struct LineSource {
+    pub(super) writer: LineWriter,
+    pub(super) backend: BackendId,
+    /// Keeps the lines that are no messages.
+    pub(super) output: OutputTail,
+    /// Pays for the line that is being read.
+    pub(super) account: Account,
+}
+
+/// Messages in `input`, then the reason of its end. Other lines are logged, kept as output, and skipped.
 pub(super) fn server_input(
     input: impl AsyncRead + Send + Unpin + 'static,
-    (writer, backend, output): (LineWriter, BackendId, OutputTail),
-    account: Account,
+    source: LineSource,
     ended: impl Future<Output = String> + Send + 'static,
 ) -> Incoming {
+    let LineSource { writer, backend, output, account } = source;
     let mut lines = FramedRead::new(input, Lines::charged_to(account));
     let arrivals = async_stream::stream! {
         let mut is_first = true;

@@ -14,16 +14,11 @@ use super::{
     connector::Connector,
     http::Client,
     interface::{Incoming, ServerInput, ServerLocation, Transport},
-    line_input::{LineWriter, server_input},
+    line_input::{LineSource, LineWriter, server_input},
     output_tail::OutputTail,
     queued::{CLOSE_TIMEOUT, Outgoing, QueuedTransport},
 };
-use crate::{
-    backend::task_group::TaskGroup,
-    model::{BackendId, SocketAddress},
-    support::Account,
-    wire::lines::line,
-};
+use crate::{backend::task_group::TaskGroup, model::SocketAddress, wire::lines::line};
 
 /// Maximum time to connect to a Unix domain socket, whose backlog may be full.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,21 +26,24 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Prepares a connection. It is opened when the incoming messages are first polled.
 pub(super) fn connect(with: &Connector<'_>, address: &SocketAddress) -> (Arc<dyn Transport>, Incoming) {
     let (transport, outgoing) = QueuedTransport::new(with.tasks, with.account.clone());
-    let (backend, address) = (with.backend.clone(), address.clone());
-    let (client, tasks, account) = (with.client.clone(), with.tasks.clone(), with.account.clone());
+    let (backend, account, output) = (with.backend.clone(), with.account.clone(), OutputTail::default());
+    let source = LineSource { writer: LineWriter::Peer, backend, output, account };
+    let (address, client, tasks) = (address.clone(), with.client.clone(), with.tasks.clone());
     let incoming = async_stream::stream! {
         let mut arrivals = match address {
             SocketAddress::Unix(path) => match unix(&path).await {
                 Ok(stream) => {
                     outgoing.connected(ServerLocation::ThisMachine);
-                    begin(stream.into_split(), outgoing, &tasks, (backend, account))
+                    let (read, write) = stream.into_split();
+                    begin(read, write, outgoing, &tasks, source)
                 }
                 Err(reason) => lost(reason),
             },
             SocketAddress::Tcp { host, port } => match tcp(&client, &host, port).await {
                 Ok((stream, peer)) => {
                     outgoing.connected(peer.ip().into());
-                    begin(stream.into_split(), outgoing, &tasks, (backend, account))
+                    let (read, write) = stream.into_split();
+                    begin(read, write, outgoing, &tasks, source)
                 }
                 Err(reason) => lost(reason),
             },
@@ -59,15 +57,14 @@ pub(super) fn connect(with: &Connector<'_>, address: &SocketAddress) -> (Arc<dyn
 
 /// Starts the task that writes, and returns the incoming messages.
 fn begin(
-    (read, write): (impl AsyncRead + Send + Unpin + 'static, impl AsyncWrite + Send + Unpin + 'static),
+    read: impl AsyncRead + Send + Unpin + 'static,
+    write: impl AsyncWrite + Send + Unpin + 'static,
     outgoing: Outgoing,
     tasks: &TaskGroup,
-    (backend, account): (BackendId, Account),
+    source: LineSource,
 ) -> Incoming {
     tasks.spawn(run(outgoing, write));
-    server_input(read, (LineWriter::Peer, backend, OutputTail::default()), account, async {
-        "the server closed the connection".to_owned()
-    })
+    server_input(read, source, async { "the server closed the connection".to_owned() })
 }
 
 fn lost(reason: String) -> Incoming {

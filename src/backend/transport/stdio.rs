@@ -30,7 +30,7 @@ pub(crate) use self::report::contained;
 use super::{
     connector::Connector,
     interface::{Exchange, Incoming, RequestTerms, ServerLocation, Transport, TransportError, UnansweredCalls},
-    line_input::{LineWriter, server_input},
+    line_input::{LineSource, LineWriter, server_input},
     outgoing::{self, NotQueued, OutgoingReceiver, OutgoingSender, SentMessage},
     output_tail::OutputTail,
 };
@@ -96,16 +96,17 @@ struct Writer {
 pub(crate) fn connect(with: &Connector<'_>, spec: &StdioSpec) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
     let Connector { backend, output, environment, spawner, tasks, ref account, .. } = *with;
     let environment = environment::of_child(environment, &spec.env);
-    let (process, streams) = Process::start((with.spec, output), (spawner, spec), environment)?;
+    let (process, streams) = Process::start(with.spec, spec, environment, spawner, output)?;
     let ChildStreams { input: stdin, output: stdout } = streams;
     let (input, pending) = Input::new(stdin, account.clone());
     let (exited, exit) = watch::channel(None);
     let (stop, unanswered) = (tasks.end().child_token(), UnansweredCalls::default());
     let (stdout, shutter) = stdout.into_split();
     let process = process.listed(&stop);
-    tasks.spawn(process.run((pending.run(), shutter), (stop.clone(), unanswered.clone()), exited));
-    let writer = (LineWriter::Process, backend.clone(), output.clone());
-    let incoming = server_input(stdout, writer, account.clone(), ended(exit.clone()));
+    tasks.spawn(process.run(pending.run(), shutter, stop.clone(), unanswered.clone(), exited));
+    let (backend, printed, account) = (backend.clone(), output.clone(), account.clone());
+    let source = LineSource { writer: LineWriter::Process, backend, output: printed, account };
+    let incoming = server_input(stdout, source, ended(exit.clone()));
     Ok((Arc::new(StdioTransport { input, output: output.clone(), unanswered, stop, exit }), incoming))
 }
 

@@ -177,7 +177,7 @@ impl SuspendedExchange {
         };
         let result = call.input_required(&state);
         let revoked = self.revoked.clone().unwrap_or_default();
-        calls.keep(id, (call, permit), &self.respondent.owner, revoked);
+        calls.keep(id, call, permit, &self.respondent.owner, revoked);
         Ok(result)
     }
 

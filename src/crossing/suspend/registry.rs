@@ -57,7 +57,8 @@ impl SuspendedCalls {
         random: Arc<dyn Random>,
         permits: Arc<SuspensionPermits>,
         limits: Live<LimitsConfig>,
-        (tracker, closed): (TaskTracker, CancellationToken),
+        tracker: TaskTracker,
+        closed: CancellationToken,
     ) -> Arc<Self> {
         let process = random.bytes();
         Arc::new(Self { waiting: DashMap::new(), permits, random, process, limits, tracker, closed })
@@ -81,7 +82,8 @@ impl SuspendedCalls {
     pub(super) fn keep(
         self: &Arc<Self>,
         id: CallId,
-        (call, permit): (SuspendedCall, SuspensionPermit),
+        call: SuspendedCall,
+        permit: SuspensionPermit,
         owner: &Arc<Caller>,
         revoked: Arc<CancellationToken>,
     ) {

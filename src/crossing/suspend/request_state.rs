@@ -70,7 +70,8 @@ pub(crate) struct StateBinding<'a> {
 impl Sealer {
     /// Creates a sealer of states that live for `server_request_timeout`.
     pub(crate) fn new(
-        (key, replica): (SealingKey, ReplicaNumber),
+        key: SealingKey,
+        replica: ReplicaNumber,
         random: Arc<dyn Random>,
         clock: Arc<dyn Clock>,
         limits: Live<LimitsConfig>,
@@ -199,7 +200,8 @@ mod tests {
 
     fn sealer(key: u8, clock: &Arc<ManualClock>) -> Sealer {
         let random = Arc::new(SeededRandom::new(u64::from(key)));
-        Sealer::new((SealingKey::new([key; 32]), ReplicaNumber::SOLE), random, Arc::clone(clock) as _, Live::default())
+        let (key, clock) = (SealingKey::new([key; 32]), Arc::clone(clock) as _);
+        Sealer::new(key, ReplicaNumber::SOLE, random, clock, Live::default())
     }
 
     fn caller(user: &str, client: Option<&str>, key: &str) -> Caller {

@@ -48,9 +48,16 @@ use crate::{
 /// Time that the client gets to read the remaining messages when the channel ends.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Messages are read from the client while at most this share of the queue is in use.
-const READ_UP_TO: (usize, usize) = (1, 2);
+const READ_UP_TO: QueueShare = QueueShare { part: 1, whole: 2 };
 /// Answers fill the queue up to this share; the rest is for messages outside of calls.
-const ANSWER_UP_TO: (usize, usize) = (3, 4);
+const ANSWER_UP_TO: QueueShare = QueueShare { part: 3, whole: 4 };
+
+/// A fraction of the queue.
+#[derive(Debug, Clone, Copy)]
+struct QueueShare {
+    part: usize,
+    whole: usize,
+}
 
 pub(super) struct ChannelClient {
     state: Arc<FrontendState>,
@@ -156,10 +163,10 @@ impl ChannelClient {
         }
     }
 
-    /// True if at most this part of the queue is in use.
-    fn has_room(&self, (part, whole): (usize, usize)) -> bool {
+    /// True if at most this share of the queue is in use.
+    fn has_room(&self, share: QueueShare) -> bool {
         let (settings, waiting) = (&self.state.settings, self.queue.waiting());
-        waiting.messages <= settings.queue / whole * part && waiting.bytes <= settings.replay_bytes
+        waiting.messages <= settings.queue / share.whole * share.part && waiting.bytes <= settings.replay_bytes
     }
 
     /// Ends the listens, which would never end by themselves.

@@ -89,7 +89,7 @@ pub(super) async fn get(
         let Ok(upgraded) = upgraded.await else { return };
         let stream = LimitedStream::upgraded(TokioIo::new(upgraded), message_timeout, account);
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(limits)).await;
-        serve(state, (head.sender, credential), socket).await;
+        serve(state, head.sender, credential, socket).await;
     };
     tracker.spawn(OffWorker::future(owner, Box::pin(connection)));
     let headers = [
@@ -104,7 +104,8 @@ pub(super) async fn get(
 /// Serves the connection until it ends.
 async fn serve(
     state: Arc<FrontendState>,
-    (sender, credential): (Sender, Option<ConnectionCredential>),
+    sender: Sender,
+    credential: Option<ConnectionCredential>,
     socket: impl Stream<Item = Result<Frame, Error>> + Sink<Frame>,
 ) {
     let (mut sink, frames) = socket.split();

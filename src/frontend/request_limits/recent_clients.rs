@@ -87,7 +87,8 @@ impl RecentClients {
     /// Records a request of this caller, and returns its client. `all` counts the clients of all users.
     pub(super) fn note(
         &self,
-        (caller, endpoint): (&Caller, &Endpoint),
+        caller: &Caller,
+        endpoint: &Endpoint,
         description: &ClientDescription,
         all: &AtomicUsize,
         now: Timestamp,
@@ -184,7 +185,7 @@ mod tests {
     fn a_client_is_read_once_and_again_when_it_changes() {
         let (clients, all, now) = (RecentClients::default(), AtomicUsize::new(0), Timestamp::from_seconds(1));
         let caller = Caller::gateway();
-        let note = |description: &ClientDescription| clients.note((&caller, &Endpoint::MERGED), description, &all, now);
+        let note = |description: &ClientDescription| clients.note(&caller, &Endpoint::MERGED, description, &all, now);
         let (one, able) = (described(r#"{"name":"c"}"#, "{}"), described(r#"{"name":"c"}"#, r#"{"sampling":{}}"#));
         assert!(Arc::ptr_eq(&note(&one), &note(&one)));
         assert_eq!(note(&able).capabilities.key(), "sampling()");
@@ -200,9 +201,9 @@ mod tests {
         let client = |number: usize| described(&format!(r#"{{"name":"c{number}","version":"1"}}"#), "{}");
         let now = Timestamp::from_seconds(1);
         let caller = Caller::gateway();
-        one.note((&caller, &Endpoint::MERGED), &client(0), &all, now);
+        one.note(&caller, &Endpoint::MERGED, &client(0), &all, now);
         for number in 0..MAX_PER_USER * 2 {
-            many.note((&caller, &Endpoint::MERGED), &client(number), &all, now);
+            many.note(&caller, &Endpoint::MERGED, &client(number), &all, now);
         }
         assert_eq!(all.load(Ordering::Relaxed), MAX_PER_USER + 1);
         assert_eq!(one.status(Timestamp::from_seconds(0), now).len(), 1);

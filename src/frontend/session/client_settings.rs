@@ -149,7 +149,7 @@ impl Inbound<'_> {
             state.sessions.save(&session).await;
             Reply::complete(Payload::empty(Revision::NEWEST_LEGACY))
         });
-        self.exchange((id.clone(), Some((id, call.context.cancel_reason))), set, context)
+        self.exchange(id, set, Some(call.context.cancel_reason), context)
     }
 
     /// Subscribes to a resource. The subscription counts once its server has granted it.
@@ -194,7 +194,7 @@ impl Inbound<'_> {
             state.sessions.save(&session).await;
             yield Event::Done(outcome);
         });
-        self.exchange((id.clone(), Some((id, cancel_reason))), noted, context)
+        self.exchange(id, noted, Some(cancel_reason), context)
     }
 
     /// Subscribes again to everything that the client was subscribed to in the previous process, in the background.

@@ -155,11 +155,12 @@ impl SessionExchange {
     /// credential is revoked.
     pub(crate) fn request(
         session: Arc<Session>,
-        (id, running): (RequestId, RunningRequest),
+        id: RequestId,
         reply: Reply,
+        running: RunningRequest,
         context: ExchangeContext,
     ) -> Self {
-        Self::new(session, (ExchangeSubject::Request(id), Some(running)), (reply, None), context)
+        Self::new(session, ExchangeSubject::Request(id), reply, Some(running), None, context)
     }
 
     /// The messages of a listen. They end when it is `cancelled` or the credential is revoked.
@@ -169,7 +170,7 @@ impl SessionExchange {
         cancelled: CancellationToken,
         context: ExchangeContext,
     ) -> Self {
-        Self::new(session, (ExchangeSubject::Listen, None), (reply, Some(cancelled)), context)
+        Self::new(session, ExchangeSubject::Listen, reply, None, Some(cancelled), context)
     }
 
     /// An exchange with only this message.
@@ -197,8 +198,10 @@ impl SessionExchange {
 
     fn new(
         session: Arc<Session>,
-        (subject, running): (ExchangeSubject, Option<RunningRequest>),
-        (reply, cancelled): (Reply, Option<CancellationToken>),
+        subject: ExchangeSubject,
+        reply: Reply,
+        running: Option<RunningRequest>,
+        cancelled: Option<CancellationToken>,
         context: ExchangeContext,
     ) -> Self {
         let ExchangeContext { revoked, on_disconnect, translator, tracker } = context;

@@ -152,10 +152,10 @@ impl Inbound<'_> {
             self.state.has_others() && client.revision.has_core_tasks() && UnfinishedTasks::concerns(&call.method);
         let noted = is_noted.then(|| (call.method.clone(), call.params.clone()));
         let mut reply = self.sender.servers.sessions.call(call);
-        if let Some(noted) = noted {
-            reply = self.state.sessions.tasks.watch(&self.session.id, noted, reply);
+        if let Some((method, params)) = noted {
+            reply = self.state.sessions.tasks.watch(reply, &self.session.id, method, params);
         }
-        self.exchange((id.clone(), Some((id, cancel_reason))), reply, context)
+        self.exchange(id, reply, Some(cancel_reason), context)
     }
 
     /// Runs the reply to a notification: at once if it is ready, otherwise in the background.
@@ -180,18 +180,20 @@ impl Inbound<'_> {
         });
     }
 
-    /// The exchange for a reply: `id` is the id of the response, and `cancelled_by` has the id that cancels it; `None`
-    /// if the client cannot.
+    /// The exchange for the reply to the request `id`. `cancel_reason` receives the client's reason if it cancels the
+    /// request; `None` if it cannot.
     pub(super) fn exchange(
         &self,
-        (id, cancelled_by): (RequestId, Option<(RequestId, CancelReason)>),
+        id: RequestId,
         reply: Reply,
+        cancel_reason: Option<CancelReason>,
         context: ExchangeContext,
     ) -> SessionExchange {
         match self.session.user.begin(RequestKind::Call) {
             Ok(permit) => {
+                let cancelled_by = cancel_reason.map(|reason| (id.clone(), reason));
                 let running = RunningRequest::new(self.session.calls.begin(cancelled_by), permit);
-                SessionExchange::request(Arc::clone(self.session), (id, running), reply, context)
+                SessionExchange::request(Arc::clone(self.session), id, reply, running, context)
             }
             Err(error) => refuse(id, error),
         }

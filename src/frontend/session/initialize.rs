@@ -76,7 +76,7 @@ impl Inbound<'_> {
             Reply::failed(error)
         };
         // all versions, cancellation: `initialize` is never cancelled
-        self.exchange((id, None), Reply::later(reply), exchange)
+        self.exchange(id, Reply::later(reply), None, exchange)
     }
 }
 

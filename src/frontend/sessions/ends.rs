@@ -57,7 +57,8 @@ impl Sessions {
         }
         if self.table.remove(&session, || {}) {
             self.after_removal(&session);
-            if let Err(error) = self.rows.give_up(record::change(&session)).await {
+            let (digest, state) = record::change(&session);
+            if let Err(error) = self.rows.give_up(digest, state).await {
                 tracing::warn!(%error, "a session goes on elsewhere only when this replica has left");
             }
         }

@@ -80,7 +80,7 @@ pub(super) enum WriteError {
 
 impl Rows {
     /// Creates an empty queue. The transactions run on tasks of `tracker`.
-    pub(super) fn new((storage, replica): (Storage, ReplicaNumber), tracker: TaskTracker) -> Self {
+    pub(super) fn new(storage: Storage, replica: ReplicaNumber, tracker: TaskTracker) -> Self {
         let (waiting, transaction, ended) = (Mutex::default(), tokio::sync::Mutex::default(), DashSet::new());
         Self(Arc::new(Inner {
             storage,
@@ -132,7 +132,7 @@ impl Rows {
     }
 
     /// Writes the state of a session, and that no replica owns it. Returns after the commit.
-    pub(super) async fn give_up(&self, (digest, state): (Digest, McpSessionState)) -> Result<(), WriteError> {
+    pub(super) async fn give_up(&self, digest: Digest, state: McpSessionState) -> Result<(), WriteError> {
         let permit = self.permit().await?;
         let writes = vec![McpSessionWrite::Change(digest, state), McpSessionWrite::GiveUp(digest)];
         let done = self.0.waiting.lock().add(writes, Some(permit));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     fn on(storage: &Storage) -> Rows {
-        Rows::new((storage.clone(), ReplicaNumber::SOLE), TaskTracker::new())
+        Rows::new(storage.clone(), ReplicaNumber::SOLE, TaskTracker::new())
     }
 
     async fn is_there(storage: &Storage, id: &str) -> bool {

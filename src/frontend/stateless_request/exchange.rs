@@ -61,15 +61,17 @@ pub(super) enum Progress {
 // === impl RequestExchange ===
 
 impl RequestExchange {
-    /// The exchange of a reply. It ends with an error when `revoked` or `closed` is cancelled.
+    /// The exchange of a reply. It ends with an error when `credential` or `closed` is cancelled.
     pub(super) fn new(
         subject: RequestSubject,
-        running: (Reply, RequestPermit),
-        (credential, closed): (Arc<CancellationToken>, &CancellationToken),
+        reply: Reply,
+        permit: RequestPermit,
+        credential: Arc<CancellationToken>,
+        closed: &CancellationToken,
     ) -> Self {
         let revoked = CancellationToken::clone(&credential).cancelled_owned();
         let closed = closed.clone().cancelled_owned();
-        Self { revoked, _credential: credential, closed, subject, running: Some(running), large: None }
+        Self { revoked, _credential: credential, closed, subject, running: Some((reply, permit)), large: None }
     }
 
     /// Waits until the request is ended from outside. Returns the error for the client.
@@ -204,10 +206,11 @@ mod tests {
         support::MemoryBudget,
     };
 
-    /// A request whose reply consists of these events. Cancelling one of `stops` ends it.
+    /// A request whose reply consists of these events. Cancelling `credential` or `closed` ends it.
     fn exchange(
         events: impl Stream<Item = Event> + Send + 'static,
-        stops: (&CancellationToken, &CancellationToken),
+        credential: &CancellationToken,
+        closed: &CancellationToken,
     ) -> RequestExchange {
         let (method, params) = (Method::ToolsCall, Payload::empty(Revision::NEWEST));
         let client = Arc::new(ClientInfo::gateway());
@@ -224,7 +227,7 @@ mod tests {
             RequesterObserver::none(),
         );
         let permit = requests.user(&UserId::new("ann")).begin(RequestKind::Call).unwrap();
-        RequestExchange::new(subject, (Reply::new(events), permit), (Arc::new(stops.0.clone()), stops.1))
+        RequestExchange::new(subject, Reply::new(events), permit, Arc::new(credential.clone()), closed)
     }
 
     fn done() -> Event {
@@ -241,7 +244,7 @@ mod tests {
                 begins.store(true, Ordering::Relaxed);
                 done()
             });
-            let messages = exchange(events, (&stops[0], &stops[1]));
+            let messages = exchange(events, &stops[0], &stops[1]);
             stops[stopped_by].cancel();
             let messages = messages.collect::<Vec<_>>().now_or_never().unwrap();
             assert!(matches!(&*messages, [Message::Response { outcome: Err(_), .. }]), "{messages:?}");
@@ -252,16 +255,16 @@ mod tests {
     #[test]
     fn a_request_ends_with_its_response() {
         let stops = (CancellationToken::new(), CancellationToken::new());
-        let messages = exchange(stream::iter([done(), done()]), (&stops.0, &stops.1)).collect::<Vec<_>>();
+        let messages = exchange(stream::iter([done(), done()]), &stops.0, &stops.1).collect::<Vec<_>>();
         assert!(matches!(&*messages.now_or_never().unwrap(), [Message::Response { outcome: Ok(_), .. }]));
-        let messages = exchange(stream::empty(), (&stops.0, &stops.1)).collect::<Vec<_>>();
+        let messages = exchange(stream::empty(), &stops.0, &stops.1).collect::<Vec<_>>();
         assert!(matches!(&*messages.now_or_never().unwrap(), [Message::Response { outcome: Err(_), .. }]));
     }
 
     #[tokio::test]
     async fn a_running_request_ends_when_its_credential_is_revoked() {
         let stops = (CancellationToken::new(), CancellationToken::new());
-        let mut messages = pin!(exchange(stream::pending(), (&stops.0, &stops.1)));
+        let mut messages = pin!(exchange(stream::pending(), &stops.0, &stops.1));
         assert!(messages.next().now_or_never().is_none());
         stops.0.cancel();
         let Some(Message::Response { outcome: Err(error), .. }) = messages.next().await else { panic!("an error") };

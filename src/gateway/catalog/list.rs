@@ -130,12 +130,7 @@ impl List {
     /// Adds the entries of another page, with merged names of at most `longest_name` characters. Returns `Cut` if the
     /// list would exceed [`MAX_ENTRIES`]. If the backend changes its version between two pages, the list keeps the
     /// version of the first.
-    pub(crate) fn add(
-        &mut self,
-        kind: ListKind,
-        (backend, longest_name): (&BackendId, usize),
-        page: &Payload,
-    ) -> PageFit {
+    pub(crate) fn add(&mut self, page: &Payload, kind: ListKind, backend: &BackendId, longest_name: usize) -> PageFit {
         let hints = CacheHints::of(page);
         self.is_for_reader_only |= CacheHints::is_for_reader_only(page);
         self.hints = Some(self.hints.map_or(hints, |before| before.and(hints)));
@@ -154,7 +149,7 @@ impl List {
         if kind == ListKind::Tools && page.revision.has(Feature::AnyOutput) {
             self.wrapped.extend(translate::wrapped_tools(&page));
         }
-        let Some(entries) = entries(kind, (backend, longest_name), &page) else {
+        let Some(entries) = entries(&page, kind, backend, longest_name) else {
             self.absence = Some(EmptyList::Malformed);
             return PageFit::Whole;
         };
@@ -237,7 +232,7 @@ impl List {
             return converted;
         }
         let converted: ConvertedEntries =
-            self.entries.iter().map(|entry| self.convert(entry, kind, (revision, profile))).collect();
+            self.entries.iter().map(|entry| self.convert(entry, kind, revision, profile)).collect();
         let mut conversions = self.conversions.0.lock();
         if conversions.iter().all(|(of, with, _)| (*of, *with) != (revision, profile)) {
             conversions.push((revision, profile, Arc::clone(&converted)));
@@ -261,7 +256,7 @@ impl List {
         alike.next().map(|(.., converted)| Arc::clone(converted))
     }
 
-    fn convert(&self, entry: &ListEntry, kind: ListKind, (revision, profile): (Revision, Profile)) -> Option<Bytes> {
+    fn convert(&self, entry: &ListEntry, kind: ListKind, revision: Revision, profile: Profile) -> Option<Bytes> {
         if !entry.valid_in.has(revision) {
             return None;
         }
@@ -358,20 +353,20 @@ impl PartialEq for List {
 }
 
 /// The entries of one page; `None` if it has no list.
-fn entries(kind: ListKind, (backend, longest_name): (&BackendId, usize), page: &Payload) -> Option<Vec<ListEntry>> {
+fn entries(page: &Payload, kind: ListKind, backend: &BackendId, longest_name: usize) -> Option<Vec<ListEntry>> {
     let object = page.object()?;
     let elements: Vec<&RawValue> = serde_json::from_str(object.get(kind.member())?).ok()?;
     let entry = |text: &str| {
         let key = Object::parse(text.as_bytes())?.string(kind.key())?;
         let raw = page.json().slice_ref(text.as_bytes());
-        let merged = merged(kind, (backend, longest_name), page.revision, &raw);
+        let merged = merged(&raw, page.revision, kind, backend, longest_name);
         let valid_in = ValidIn::of(&kind.method(), text, page.revision);
         Some(ListEntry { key, raw, merged, valid_in })
     };
     Some(elements.into_iter().filter_map(|element| entry(element.get())).collect())
 }
 
-fn merged(kind: ListKind, (backend, longest_name): (&BackendId, usize), revision: Revision, raw: &Bytes) -> Bytes {
+fn merged(raw: &Bytes, revision: Revision, kind: ListKind, backend: &BackendId, longest_name: usize) -> Bytes {
     let rewriter = Rewriter { backend: backend.clone(), names_server: false };
     let entry = Payload::new(revision, raw.clone());
     let name =
@@ -393,7 +388,7 @@ mod tests {
     fn list(kind: ListKind, text: &'static str) -> List {
         let page = Payload::new(Revision::V2025_11_25, Bytes::from_static(text.as_bytes()));
         let mut list = List::empty();
-        list.add(kind, (&BackendId::parse("b1").unwrap(), 64), &page);
+        list.add(&page, kind, &BackendId::parse("b1").unwrap(), 64);
         list
     }
 
@@ -420,7 +415,8 @@ mod tests {
             let b1 = BackendId::parse("b1").unwrap();
             let tools: Vec<_> = names.iter().map(|name| serde_json::json!({ "name": name })).collect();
             let mut list = List::empty();
-            list.add(ListKind::Tools, (&b1, 64), &Payload::of(Revision::V2025_11_25, &serde_json::json!({ "tools": tools })));
+            let page = Payload::of(Revision::V2025_11_25, &serde_json::json!({ "tools": tools }));
+            list.add(&page, ListKind::Tools, &b1, 64);
             let mut listed = HashSet::new();
             let names: Vec<_> = names.iter().filter(|name| listed.insert(*name)).collect();
             prop_assert_eq!(list.len(), names.len());
@@ -443,7 +439,7 @@ mod tests {
             let entry = |key_of: &str, about: &str| serde_json::json!({ key: key_of, "name": key_of, "description": about, "inputSchema": { "type": "object" } });
             let page = serde_json::json!({ member: [entry("a:x", "one"), entry("a:y", "other"), entry("a:x", "two")] });
             let mut list = List::empty();
-            list.add(kind, (&BackendId::parse("b1").unwrap(), 64), &Payload::of(Revision::V2025_11_25, &page));
+            list.add(&Payload::of(Revision::V2025_11_25, &page), kind, &BackendId::parse("b1").unwrap(), 64);
             let shown: Vec<_> =
                 list.entries.iter().map(|entry| String::from_utf8_lossy(&entry.raw).contains("one")).collect();
             assert_eq!(shown, [true, false], "{member}");

@@ -174,7 +174,7 @@ impl ListSource {
                 let Some(page) = store.load(&place).await else { continue };
                 let mut list = List::remembered();
                 if list.hold(&page, &self.account).is_ok() {
-                    list.add(kind, (&self.backend, self.settings.longest_name), &page);
+                    list.add(&page, kind, &self.backend, self.settings.longest_name);
                     // the result would lack its server's name
                     list.whole = None;
                     return cache.list(kind).remember(Arc::new(list));
@@ -432,7 +432,7 @@ async fn whole(source: &Arc<ListSource>, cache: &Arc<ListCache>, kind: ListKind)
         bytes += page.json().len();
         pages += 1;
         list.hold(&page, &source.account).map_err(|exhausted| ErrorObject::internal(&exhausted.to_string()))?;
-        let fit = list.add(kind, (&source.backend, source.settings.longest_name), &page);
+        let fit = list.add(&page, kind, &source.backend, source.settings.longest_name);
         let next = cursors.after(&page);
         let is_full = pages >= MAX_PAGES || list.len() >= MAX_ENTRIES || bytes >= MAX_BYTES;
         match next {

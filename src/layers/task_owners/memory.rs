@@ -60,7 +60,8 @@ impl KnownTasks {
         owner: &Owner,
         task: Digest,
         known: KnownTask,
-        (is_unique, max): (bool, usize),
+        is_unique: bool,
+        max: usize,
         now: Timestamp,
     ) -> Result<Option<Digest>, TooMany> {
         self.sweep(now);
@@ -183,7 +184,7 @@ mod tests {
     }
 
     fn add(known: &mut KnownTasks, of: &str, id: u8) -> Result<Option<Digest>, TooMany> {
-        known.add(&owner(of), task(id), working(), (true, MAX), NOW)
+        known.add(&owner(of), task(id), working(), true, MAX, NOW)
     }
 
     #[test]
@@ -210,7 +211,7 @@ mod tests {
         assert!(known.of(&owner("bob"), &task(1), NOW).is_none());
         assert!(known.of(&owner("ann"), &task(1), working().expires).is_none());
         let later = NOW + SWEEP;
-        known.add(&owner("bob"), task(2), working(), (true, MAX), later).unwrap();
+        known.add(&owner("bob"), task(2), working(), true, MAX, later).unwrap();
         assert!(known.owners.len() == 1 && known.holders.len() == 1, "{known:?}");
     }
 
@@ -218,7 +219,7 @@ mod tests {
     fn an_id_that_a_server_gives_anew_changes_its_owner_unless_the_server_tells_callers_apart() {
         let mut known = KnownTasks::default();
         add(&mut known, "ann", 1).unwrap();
-        known.add(&owner("bob"), task(1), working(), (false, MAX), NOW).unwrap();
+        known.add(&owner("bob"), task(1), working(), false, MAX, NOW).unwrap();
         assert!(["ann", "bob"].iter().all(|name| known.of(&owner(name), &task(1), NOW).is_some()));
         add(&mut known, "eve", 1).unwrap();
         let holders: Vec<_> = ["ann", "bob", "eve"].map(|name| known.of(&owner(name), &task(1), NOW).is_some()).into();

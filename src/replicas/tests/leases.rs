@@ -78,7 +78,7 @@ async fn a_replica_is_not_ready_without_a_lease_and_with_a_wrong_clock() {
     let clock = Arc::new(ManualClock::new(SystemClock.now()));
     let join = async |clock: &Arc<ManualClock>| {
         let address = ReplicaAddress::parse("127.0.0.1:1").unwrap();
-        Membership::join((storage.clone(), Arc::clone(clock) as _), &address, BTreeSet::new()).await
+        Membership::join(storage.clone(), Arc::clone(clock) as _, &address, BTreeSet::new()).await
     };
     let off = join(&clock).await.unwrap();
     assert_eq!(off.unready(), None);

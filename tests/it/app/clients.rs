@@ -8,7 +8,7 @@ use lockkeeper::{
         CLIENTS, ClientProfile, Doctor, Examination, OpenLogin, RegistrationPolicy, Severity, TokenEndpointRequest,
     },
     fetch::OpenClient,
-    support::{OsRandom, Random},
+    support::OsRandom,
 };
 use reqwest::{Client, Response, StatusCode, redirect::Policy};
 use serde_json::{Value, json};
@@ -52,8 +52,8 @@ impl World {
 
     /// The examination for a client, which may only lack a public address.
     async fn examine(&self, id: &str) -> Examination {
-        let with = (OpenClient::direct().unwrap(), Arc::new(OsRandom) as Arc<dyn Random>);
-        let doctor = Doctor::new(self.server(), RegistrationPolicy::Once, with);
+        let http = OpenClient::direct().unwrap();
+        let doctor = Doctor::new(self.server(), RegistrationPolicy::Once, http, Arc::new(OsRandom));
         let examination = Box::pin(doctor.examine(profile(id))).await;
         let mut blocks = examination.findings.iter().filter(|finding| finding.severity == Severity::Blocks);
         let other = blocks.find(|finding| !ADDRESS.iter().any(|text| finding.problem.starts_with(text)));

@@ -156,7 +156,7 @@ impl Bench {
         let supervisor = start(specs.clone());
         let quiet = |spec: BackendSpec| BackendSpec { heartbeat: None, ..spec };
         let task_owners = TaskOwnerDeps { store: None, clock: Arc::new(SystemClock) };
-        let stacks = Stacks::new(task_owners, (TaskTracker::new(), CancellationToken::new()));
+        let stacks = Stacks::new(task_owners, TaskTracker::new(), CancellationToken::new());
         let mounts = supervisor.servers().into_iter().zip(specs);
         let mounts = mounts.map(|(server, spec)| stacks.around_server(&quiet(spec), server, None)).collect();
         Self { gateway: gateway(mounts), supervisor, folder, metrics, late, servers: vec![server] }

@@ -37,7 +37,7 @@ impl Local {
         let (front, admission) = (world.front.clone(), admission(user));
         let mut served = JoinSet::new();
         let client = admission.clone();
-        served.spawn(async move { front.serve_stdio((client, Target::Merged), theirs, ours).await });
+        served.spawn(async move { front.serve_stdio(client, Target::Merged, theirs, ours).await });
         Self { input: Some(input), output: Some(BufReader::new(output).lines()), admission, served }
     }
 

@@ -300,7 +300,7 @@ pub(crate) fn mount(name: &str, backend: &Arc<Backend>) -> ConfiguredBackend {
 /// The same under other settings.
 pub(crate) fn mount_as(spec: &BackendSpec, backend: &Arc<Backend>) -> ConfiguredBackend {
     let task_owners = TaskOwnerDeps { store: None, clock: Arc::new(ManualClock::default()) };
-    let stacks = Stacks::new(task_owners, (TaskTracker::new(), CancellationToken::new()));
+    let stacks = Stacks::new(task_owners, TaskTracker::new(), CancellationToken::new());
     mount_in(&stacks, spec, backend)
 }
 
@@ -314,7 +314,7 @@ pub(crate) fn mount_in(stacks: &Stacks, spec: &BackendSpec, backend: &Arc<Backen
 /// The server of a supervisor.
 pub(crate) fn mount_supervised(spec: &BackendSpec, supervised: SupervisedServer) -> ConfiguredBackend {
     let task_owners = TaskOwnerDeps { store: None, clock: Arc::new(ManualClock::default()) };
-    Stacks::new(task_owners, (TaskTracker::new(), CancellationToken::new())).around_server(spec, supervised, None)
+    Stacks::new(task_owners, TaskTracker::new(), CancellationToken::new()).around_server(spec, supervised, None)
 }
 
 pub(crate) fn gateway_with(settings: GatewaySettings, mounts: Vec<ConfiguredBackend>) -> Arc<Gateway> {

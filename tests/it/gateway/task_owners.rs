@@ -153,7 +153,7 @@ impl World {
             cancel: CancellationToken::new(),
         };
         let task_owners = TaskOwnerDeps { store: Some(store), clock };
-        let stacks = Stacks::new(task_owners, (TaskTracker::new(), CancellationToken::new()));
+        let stacks = Stacks::new(task_owners, TaskTracker::new(), CancellationToken::new());
         let backend = mount_in(&stacks, &self.spec, &self.backend);
         let group = GroupSpec { id: BackendId::parse("work").unwrap(), servers: vec![id("b1")], tools: None };
         let groups = [group].into_iter().collect();
@@ -398,7 +398,7 @@ async fn oa_115_a_call_that_is_dropped_before_its_task_is_stored_cancels_the_tas
         cancel: CancellationToken::new(),
     };
     let task_owners = TaskOwnerDeps { store: Some(Arc::new(Slow(Arc::clone(&world.store)))), clock };
-    let stacks = Stacks::new(task_owners, (TaskTracker::new(), CancellationToken::new()));
+    let stacks = Stacks::new(task_owners, TaskTracker::new(), CancellationToken::new());
     let backend = mount_in(&stacks, &world.spec, &world.backend);
     let gateway = Gateway::new(vec![backend], &Groups::default(), super::script::settings(), deps);
     let ann = client(gateway.merged(), ANN, Revision::V2025_11_25);

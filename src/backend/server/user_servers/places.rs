@@ -46,7 +46,8 @@ impl UserServers {
     pub(super) async fn place(
         self: &Arc<Self>,
         user: &UserId,
-        (deadline, wait): (Instant, Option<&WaitNotice>),
+        deadline: Instant,
+        wait: Option<&WaitNotice>,
     ) -> Result<UserPlace, StartError> {
         let given = match self.enter(user, wait.is_some()) {
             Ok(place) => return Ok(place),

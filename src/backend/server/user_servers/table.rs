@@ -163,7 +163,7 @@ impl UserServers {
             let Some(spec) = spec else { return Ok(None) };
             let given = match place.take() {
                 Some(place) => place,
-                None => self.place(user, (deadline, wait)).await.map_err(|error| error.of_call(&self.spec.id))?,
+                None => self.place(user, deadline, wait).await.map_err(|error| error.of_call(&self.spec.id))?,
             };
             match self.start_for(user, spec, changes, given) {
                 Ok(server) => return Ok(Some(server)),
@@ -271,7 +271,7 @@ impl UserServers {
     /// Sends every kind of `list_changed` to the clients in `scope`.
     fn announce_changes(&self, scope: &HearersOf<'_>) {
         let told = |method| Event::Notified(Notification { method, params: Payload::absent(Revision::NEWEST_LEGACY) });
-        for hearer in self.hearers().of(scope, (&Addressees::All, usize::MAX), &self.spec.id, |_| true) {
+        for hearer in self.hearers().of(scope, &Addressees::All, &self.spec.id, usize::MAX, |_| true) {
             // the queue is full only if the client has unread notifications already
             for method in ListKind::CHANGES {
                 drop(hearer.send(&self.announcing, told(method)));
@@ -303,7 +303,7 @@ impl UserServers {
     /// True if a client of the user receives notifications of the server.
     pub(super) fn is_listened_to(&self, user: &UserId, server: &UserServer) -> bool {
         server.listens.load(Ordering::Acquire) > 0
-            || !self.hearers().of(&HearersOf::User(user), (&Addressees::All, 1), &self.spec.id, |_| true).is_empty()
+            || !self.hearers().of(&HearersOf::User(user), &Addressees::All, &self.spec.id, 1, |_| true).is_empty()
     }
 
     /// The clients that follow all servers.

@@ -141,7 +141,8 @@ impl Sharer {
         &mut self,
         number: u64,
         request: SlotRequest,
-        (now, rules): (Instant, SlotRules),
+        now: Instant,
+        rules: SlotRules,
     ) -> Result<usize, Arc<Notify>> {
         let applicant = Applicant { request, since: now, turn: Arc::default() };
         let view = SlotView { now, questions: &[], has_room: true, rules };
@@ -331,14 +332,14 @@ impl Sharer {
         let more =
             view.questions.iter().filter(is_coming).filter(|of| of.oldest.is_some_and(|since| is_due(since, since)));
         let mut yielding: Vec<usize> = more.map(|questions| questions.slot).collect();
-        let mut queues: Vec<_> = self.queues.iter().map(QueueOrder::of).collect();
+        let mut queues: Vec<_> = self.queues.iter().map(|(user, queue)| QueueOrder::of(queue, user)).collect();
         while !(coming.is_empty() && open.is_empty())
             && let Some((user, one)) = next_in_turn(&mut queues, &held)
         {
             if let Some(at) = coming.iter().position(|place| one.fits(*place)) {
                 coming.swap_remove(at);
                 *held.entry(user).or_default() += 1;
-            } else if let Some(at) = self.victim((user, one), &open, &held) {
+            } else if let Some(at) = self.victim(one, user, &open, &held) {
                 let (since, place) = open.remove(at);
                 let of = self.slots.get(place).map_or(user, |slot| &slot.user);
                 held.entry(of).and_modify(|held| *held = held.saturating_sub(1));
@@ -354,7 +355,8 @@ impl Sharer {
     /// Index in `open` of the slot that makes room for a call.
     fn victim(
         &self,
-        (user, one): (&UserId, &Applicant),
+        one: &Applicant,
+        user: &UserId,
         open: &[(Instant, usize)],
         held: &HashMap<&UserId, usize>,
     ) -> Option<usize> {
@@ -407,7 +409,7 @@ fn next_in_turn<'a>(
 // === impl QueueOrder ===
 
 impl<'a> QueueOrder<'a> {
-    fn of((user, queue): (&'a UserId, &'a UserSlotQueue)) -> Self {
+    fn of(queue: &'a UserSlotQueue, user: &'a UserId) -> Self {
         Self { user, turn: queue.turn, calls: queue.calls.iter().peekable() }
     }
 }

@@ -65,7 +65,7 @@ pub(super) fn answer(
             }
         };
         if !is_events(&response) {
-            match whole(response, (endpoint.server(), &account)).await {
+            match whole(response, endpoint.server(), &account).await {
                 Ok(messages) => {
                     for message in messages {
                         yield Ok(message);
@@ -145,7 +145,7 @@ async fn post(
 }
 
 /// Messages in a response that is not an event stream.
-async fn whole(response: Response, (server, account): (&BackendId, &Account)) -> Result<Vec<Message>, TransportError> {
+async fn whole(response: Response, server: &BackendId, account: &Account) -> Result<Vec<Message>, TransportError> {
     if response.status() == StatusCode::ACCEPTED || response.status() == StatusCode::NO_CONTENT {
         return Err(TransportError::Lost("the server accepted the request and answered nothing".to_owned()));
     }

@@ -73,7 +73,8 @@ impl ProgramContainer {
     /// Values of variables are not among the arguments, because every user of the machine can read those.
     pub(super) fn new(
         spec: &BackendSpec,
-        (program, image): (&StdioSpec, &str),
+        program: &StdioSpec,
+        image: &str,
         environment: &BTreeMap<String, Secret>,
     ) -> Result<(Self, StdioSpec), String> {
         let engine = ContainerEngine::find(environment)?;
@@ -172,7 +173,7 @@ mod tests {
             open_files: Some(99),
             ..BackendSpec::new(id, TransportSpec::Stdio(program.clone()))
         };
-        let (container, command) = ProgramContainer::new(&spec, (&program, "node:24"), &environment).unwrap();
+        let (container, command) = ProgramContainer::new(&spec, &program, "node:24", &environment).unwrap();
         let line = command.args.join(" ");
         assert!(command.command.ends_with("/docker"), "{}", command.command);
         assert!(line.starts_with("run --rm --interactive --security-opt no-new-privileges --name lockkeeper-files-"));
@@ -186,7 +187,7 @@ mod tests {
         );
         assert!(!line.contains("hidden"));
         assert!(line.contains(&container.name));
-        let (other, _) = ProgramContainer::new(&spec, (&program, "node:24"), &environment).unwrap();
+        let (other, _) = ProgramContainer::new(&spec, &program, "node:24", &environment).unwrap();
         assert_ne!(container.name, other.name, "two users have containers of their own");
     }
 

@@ -89,13 +89,15 @@ struct Group(Option<Pid>);
 impl Process {
     /// Starts the program in a process group of its own.
     pub(super) fn start(
-        (server, output): (&BackendSpec, &OutputTail),
-        (spawner, program): (&Spawner, &StdioSpec),
+        server: &BackendSpec,
+        program: &StdioSpec,
         mut environment: BTreeMap<String, Secret>,
+        spawner: &Spawner,
+        output: &OutputTail,
     ) -> Result<(Self, ChildStreams), StartError> {
         let contained = Containment::decide(server, program, &environment, spawner.means());
         let Containment { mut plan, user, status } = contained.map_err(StartError::NoCommand)?;
-        let (around, program) = AroundProgram::make(server, program, (&environment, spawner))?;
+        let (around, program) = AroundProgram::make(server, program, &environment, spawner)?;
         plan.group = around.group.as_ref().map(|group| group.folder().to_owned());
         let (backend, spec) = (&server.id, &program);
         if let Some(user) = &user {
@@ -148,8 +150,10 @@ impl Process {
     /// daemon left behind by the child may hold open.
     pub(super) async fn run(
         self,
-        (writer, output): (impl Future<Output = ()>, OwnedWriteHalf),
-        (stop, unanswered): (CancellationToken, UnansweredCalls),
+        writer: impl Future<Output = ()>,
+        output: OwnedWriteHalf,
+        stop: CancellationToken,
+        unanswered: UnansweredCalls,
         exited: watch::Sender<Option<String>>,
     ) {
         let Self { backend, mut child, stderr, mut group, output: printed, around, running, spawner } = self;
@@ -212,10 +216,11 @@ impl AroundProgram {
     fn make(
         server: &BackendSpec,
         program: &StdioSpec,
-        (environment, spawner): (&BTreeMap<String, Secret>, &Spawner),
+        environment: &BTreeMap<String, Secret>,
+        spawner: &Spawner,
     ) -> Result<(Self, StdioSpec), StartError> {
         if let Some(image) = &server.container {
-            let made = ProgramContainer::new(server, (program, image), environment);
+            let made = ProgramContainer::new(server, program, image, environment);
             let (container, program) = made.map_err(StartError::NoCommand)?;
             return Ok((Self { container: Some(container), group: None }, program));
         }
