@@ -19,7 +19,7 @@ pub mod connect;
 mod containment;
 mod data_access;
 pub mod doctor;
-mod documents;
+pub mod documents;
 pub mod ending;
 pub mod failure;
 pub mod gateway_client;

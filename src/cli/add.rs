@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 
 use self::server_description::ServerDescription;
 use super::{
-    arguments::FormatArgs,
     client,
-    documents::{self, Became},
+    documents::{self, Became, FormatArgs},
     failure::CommandFailure,
     inputs,
     output::number_of,

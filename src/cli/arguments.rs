@@ -18,14 +18,6 @@ pub struct SingleServerArgs {
     pub command: Vec<String>,
 }
 
-/// Output format.
-#[derive(Debug, Clone, Copy, Default, Args)]
-pub struct FormatArgs {
-    /// Prints JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
 // === impl SingleServerArgs ===
 
 impl SingleServerArgs {

@@ -6,8 +6,8 @@ use clap::Args;
 use serde_json::json;
 
 use super::{
-    arguments::{self, FormatArgs},
-    documents::{self, Became},
+    arguments,
+    documents::{self, Became, FormatArgs},
     failure::CommandFailure,
     process::ProcessContext,
     store,

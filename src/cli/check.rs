@@ -5,8 +5,8 @@ use std::{collections::HashSet, time::Duration};
 use serde_json::json;
 
 use super::{
-    arguments::{self, FormatArgs},
-    containment,
+    arguments, containment,
+    documents::FormatArgs,
     failure::CommandFailure,
     long_names,
     output::{Emphasis, Output, Style, number_of},

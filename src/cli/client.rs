@@ -19,8 +19,8 @@ use self::{
     programs::{ClientProgram, EntryForm, PROGRAMS},
 };
 use super::{
-    arguments::{self, FormatArgs},
-    documents::{self, Became},
+    arguments,
+    documents::{self, Became, FormatArgs},
     failure::CommandFailure,
     gateway_client::GatewayClient,
     process::ProcessContext,

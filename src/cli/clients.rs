@@ -8,8 +8,7 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::{
-    arguments::FormatArgs,
-    documents::{self, Became},
+    documents::{self, Became, FormatArgs},
     ending::{self, EndingArgs},
     failure::CommandFailure,
     process::{CommandPurpose, ProcessContext},

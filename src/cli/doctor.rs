@@ -7,8 +7,8 @@ use serde_json::json;
 use url::Url;
 
 use super::{
-    arguments::FormatArgs,
     ca_file,
+    documents::FormatArgs,
     failure::CommandFailure,
     output::{Emphasis, Style},
     process::ProcessContext,

@@ -1,7 +1,16 @@
 //! The documents that commands print with `--json`: one form for lists, one for changes.
 
+use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
+
+/// Output format.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct FormatArgs {
+    /// Prints JSON
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// The outcome of a command: the `state` in the document of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -4,8 +4,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::{
-    arguments::FormatArgs,
-    documents::{self, Became},
+    documents::{self, Became, FormatArgs},
     failure::CommandFailure,
     inputs,
     process::ProcessContext,

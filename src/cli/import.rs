@@ -6,8 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{
-    arguments::FormatArgs,
-    documents::{self, Became},
+    documents::{self, Became, FormatArgs},
     failure::CommandFailure,
     output::number_of,
     process::ProcessContext,

@@ -5,8 +5,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::{
-    arguments::FormatArgs,
-    documents::{self, Became},
+    documents::{self, Became, FormatArgs},
     ending::{self, EndingArgs},
     failure::CommandFailure,
     meant_user::KeyNames,

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{
-    arguments::{self, FormatArgs},
-    documents::{self, Became},
+    arguments,
+    documents::{self, Became, FormatArgs},
     failure::CommandFailure,
     gateway_client::GatewayClient,
     invitations,

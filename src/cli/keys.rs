@@ -10,8 +10,7 @@ use serde_json::json;
 
 use self::meant_key::meant;
 use super::{
-    arguments::FormatArgs,
-    documents::{self, Became},
+    documents::{self, Became, FormatArgs},
     ending::{self, EndingArgs},
     failure::CommandFailure,
     process::ProcessContext,

@@ -4,7 +4,8 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{
-    arguments::{self, FormatArgs},
+    arguments,
+    documents::FormatArgs,
     failure::CommandFailure,
     process::ProcessContext,
     table::{Cell, TextTable},

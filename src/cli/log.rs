@@ -7,8 +7,7 @@ use http::Method;
 use serde_json::json;
 
 use super::{
-    arguments::FormatArgs,
-    documents::{self, Became},
+    documents::{self, Became, FormatArgs},
     failure::CommandFailure,
     gateway_client::GatewayClient,
     operator,

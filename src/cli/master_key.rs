@@ -6,8 +6,8 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::{
-    arguments::{self, FormatArgs},
-    documents::Became,
+    arguments,
+    documents::{Became, FormatArgs},
     ending,
     failure::CommandFailure,
     process::ProcessContext,

@@ -4,8 +4,8 @@ use clap::Args;
 use serde_json::json;
 
 use super::{
-    arguments::{self, FormatArgs},
-    documents::Became,
+    arguments,
+    documents::{Became, FormatArgs},
     ending,
     failure::CommandFailure,
     process::ProcessContext,

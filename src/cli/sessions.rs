@@ -4,8 +4,7 @@ use clap::{Args, Subcommand};
 use http::Method;
 
 use super::{
-    arguments::FormatArgs,
-    documents::{self, Became},
+    documents::{self, Became, FormatArgs},
     failure::CommandFailure,
     gateway_client::{GatewayArgs, GatewayClient},
     operator,

@@ -6,8 +6,8 @@ pub use self::tables::sessions;
 pub(super) use self::tables::state;
 use self::tables::{backends, details, groups};
 use super::{
-    arguments::FormatArgs,
     containment,
+    documents::FormatArgs,
     failure::CommandFailure,
     gateway_client::GatewayArgs,
     output::{Emphasis, Style},

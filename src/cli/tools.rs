@@ -6,7 +6,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::{
-    arguments::{self, FormatArgs, SingleServerArgs},
+    arguments::{self, SingleServerArgs},
+    documents::FormatArgs,
     failure::CommandFailure,
     gateway_client,
     probe::{Probe, call},

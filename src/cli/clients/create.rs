@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use super::print;
 use crate::{
     cli::{
-        arguments::FormatArgs,
-        documents::{self, Became},
+        documents::{self, Became, FormatArgs},
         failure::CommandFailure,
         process::ProcessContext,
         rights_args::RightsArgs,

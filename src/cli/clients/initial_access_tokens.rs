@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::{
-        arguments::FormatArgs,
-        documents::{self, Became},
+        documents::{self, Became, FormatArgs},
         ending::{self, EndingArgs},
         failure::CommandFailure,
         output::Emphasis,

@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::{
-        arguments::FormatArgs,
-        documents::{self, Became},
+        documents::{self, Became, FormatArgs},
         output::{Emphasis, Style},
         process::ProcessContext,
         table::{Cell, TextTable},

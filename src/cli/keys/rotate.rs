@@ -5,8 +5,7 @@ use std::time::Duration;
 use super::{meant_key::meant, print};
 use crate::{
     cli::{
-        arguments::FormatArgs,
-        documents::Became,
+        documents::{Became, FormatArgs},
         failure::CommandFailure,
         process::ProcessContext,
         store::{self, AdminStore, IfMissing},

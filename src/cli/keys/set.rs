@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::{meant_key::meant, print};
 use crate::{
     cli::{
-        arguments::{self, FormatArgs},
-        documents::{self, Became},
+        arguments,
+        documents::{self, Became, FormatArgs},
         failure::CommandFailure,
         known_backends,
         process::ProcessContext,
