@@ -8,8 +8,6 @@ pub mod add;
 pub mod arguments;
 pub mod audit;
 pub mod backup;
-mod ca_file;
-
 pub mod check;
 pub mod client;
 pub mod clients;
@@ -40,7 +38,6 @@ mod long_names;
 pub mod master_key;
 mod meant_user;
 pub mod migrate;
-mod operator;
 pub mod output;
 pub mod page_viewer;
 mod pasted_address;

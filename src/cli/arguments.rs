@@ -1,11 +1,15 @@
 //! Arguments that several commands share, and the configuration and data that they lead to.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::{failure::CommandFailure, process::ProcessContext};
-use crate::config::{self, CommandLineOptions, Config, DataPlaces, Environment, secret_argument};
+use crate::{
+    config::{self, CommandLineOptions, Config, DataPlaces, Environment, secret_argument, text_of},
+    fetch::tls,
+    model::NetworkSpec,
+};
 
 /// A single server.
 #[derive(Debug, Clone, Default, Args)]
@@ -66,4 +70,23 @@ pub fn load_with(
     process: &ProcessContext,
 ) -> Result<Config, CommandFailure> {
     Ok(config::load(given, environment, &process.folder)?)
+}
+
+/// Network settings that also trust the certificate authorities in the file of `--ca-file`.
+pub(super) fn network_with_ca_file(
+    file: Option<&Path>,
+    process: &ProcessContext,
+) -> Result<NetworkSpec, CommandFailure> {
+    let Some(file) = file else { return Ok(NetworkSpec::default()) };
+    let wrong = |why: &dyn std::fmt::Display| {
+        CommandFailure::usage(format!("{} cannot be used as `--ca-file`", file.display())).why(why)
+    };
+    let unread = |error| CommandFailure::failed(format!("{} cannot be read", file.display())).why(error);
+    let pem = text_of(&process.folder.join(file)).map_err(unread)?;
+    if !pem.contains("-----BEGIN CERTIFICATE-----") {
+        return Err(wrong(&"it has no certificate in PEM"));
+    }
+    let network = NetworkSpec { authorities: Some(pem), ..NetworkSpec::default() };
+    tls::client_config(&network).map_err(|error| wrong(&error))?;
+    Ok(network)
 }

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use url::Url;
 
 use super::{
-    arguments, ca_file,
+    arguments,
     failure::CommandFailure,
     page_viewer::{PageDisplay, PageToShow, PageViewer},
     pasted_address::PastedLines,
@@ -119,7 +119,7 @@ impl ConnectArgs {
         let mut config = self.config(process)?;
         let headers = self.headers(process)?;
         let folder = files::logins(&config.data_dir);
-        let network = ca_file::network(self.ca_file.as_deref(), process)?;
+        let network = arguments::network_with_ca_file(self.ca_file.as_deref(), process)?;
         let server = server(&mut config)?;
         let name = LoginName { client_id: self.client_id.as_deref(), account: self.account.as_deref() };
         let file = LoginFile::new(&folder, server.url, name);

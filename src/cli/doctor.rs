@@ -7,7 +7,7 @@ use serde_json::json;
 use url::Url;
 
 use super::{
-    ca_file,
+    arguments,
     documents::FormatArgs,
     failure::CommandFailure,
     output::{Emphasis, Style},
@@ -58,7 +58,7 @@ impl DoctorArgs {
             .iter()
             .filter(|one| self.clients.is_empty() || self.clients.iter().any(|id| id == one.id))
             .collect();
-        let network = ca_file::network(self.ca_file.as_deref(), process)?;
+        let network = arguments::network_with_ca_file(self.ca_file.as_deref(), process)?;
         let http = OpenClient::new(&network, &process.environment.to_strings())
             .map_err(|error| CommandFailure::failed("outbound HTTP cannot be set up").why(error))?;
         let doctor = Doctor::new(self.url.clone(), policy, (http, Arc::new(OsRandom)));

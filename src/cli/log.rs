@@ -10,7 +10,6 @@ use super::{
     documents::{self, Became, FormatArgs},
     failure::CommandFailure,
     gateway_client::GatewayClient,
-    operator,
     process::ProcessContext,
 };
 use crate::{
@@ -57,7 +56,7 @@ impl LogArgs {
     /// Has the gateway change its log.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let gateway = GatewayClient::local(process)?;
-        let (by, seconds) = (operator::name(process), self.time.as_secs().to_string());
+        let (by, seconds) = (process.operator(), self.time.as_secs().to_string());
         let mut parameters = vec![("by", by.as_str())];
         let is_changed = self.filter != CONFIGURED;
         if is_changed {

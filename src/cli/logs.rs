@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::{
     failure::CommandFailure,
     gateway_client::GatewayClient,
-    operator,
     output::{Emphasis, Style},
     process::ProcessContext,
     values,
@@ -41,7 +40,7 @@ impl LogsArgs {
     /// Prints the lines.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let gateway = GatewayClient::local(process)?;
-        let by = operator::name(process);
+        let by = process.operator();
         let mut lines = self.ask(&gateway, &[("by", &by)]).await?;
         lines.drain(..lines.len().saturating_sub(self.lines));
         if lines.is_empty() && !self.follow {

@@ -48,6 +48,28 @@ impl ProcessContext {
         let (options, purpose) = (GlobalArgs::default(), CommandPurpose::default());
         Self { environment, folder, program, options, purpose, is_data_dir_named: false, output }
     }
+
+    /// The name of the operating system's user who runs the command, for the audit trail; under `sudo` also the name of
+    /// the user who called it.
+    pub(super) fn operator(&self) -> String {
+        let own = user_name(&self.environment);
+        match self.environment.get("SUDO_USER").filter(|by| !by.is_empty() && *by != own) {
+            Some(by) => format!("{own} (sudo by {by})"),
+            None => own,
+        }
+    }
+}
+
+#[cfg(unix)]
+fn user_name(_environment: &Environment) -> String {
+    let id = nix::unistd::getuid();
+    let known = nix::unistd::User::from_uid(id).ok().flatten();
+    known.map_or_else(|| format!("uid {id}"), |user| user.name)
+}
+
+#[cfg(not(unix))]
+fn user_name(environment: &Environment) -> String {
+    environment.get("USERNAME").unwrap_or("unknown").to_owned()
 }
 
 /// The path of this program as the launcher of servers, valid even after the file was replaced; `None` where the kernel

@@ -8,7 +8,6 @@ use super::{
     documents::{self, Became, FormatArgs},
     failure::CommandFailure,
     gateway_client::GatewayClient,
-    operator,
     process::ProcessContext,
 };
 use crate::support::printable_text;
@@ -32,7 +31,7 @@ impl RestartArgs {
     /// Has the gateway end the server's processes and connections, and start it again.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let gateway = GatewayClient::local(process)?;
-        let by = operator::name(process);
+        let by = process.operator();
         let document = gateway.operate(Method::POST, &["servers", &self.server, "restart"], &[("by", &by)]).await?;
         let name = document["server"].as_str().unwrap_or(&self.server);
         let state = document["now"]["state"].as_str().unwrap_or("unknown");

@@ -7,7 +7,6 @@ use super::{
     documents::{self, Became, FormatArgs},
     failure::CommandFailure,
     gateway_client::{GatewayArgs, GatewayClient},
-    operator,
     process::{CommandPurpose, ProcessContext},
     status,
 };
@@ -75,7 +74,7 @@ impl ListSessionsArgs {
 impl EndSessionArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let gateway = GatewayClient::local(process)?;
-        let by = operator::name(process);
+        let by = process.operator();
         let document = gateway.operate(Method::POST, &["sessions", &self.id, "end"], &[("by", &by)]).await?;
         if self.form.json {
             process.output.json(&documents::change(Became::Ended, document["ended"].clone()));

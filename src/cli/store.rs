@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::{
     arguments, data_access,
     failure::{CommandFailure, Exit},
-    operator,
     process::{CommandPurpose, ProcessContext},
 };
 use crate::{
@@ -58,7 +57,7 @@ impl AdminStore {
         };
         files::create(folder).map_err(|error| unusable(&error))?;
         let storage = database::open(database).await.map_err(|error| unusable(&error))?;
-        let opened = open_oauth(&storage, &places, operator::name(process)).await;
+        let opened = open_oauth(&storage, &places, process.operator()).await;
         let oauth = opened.map_err(|error| {
             let failure = unusable(&error);
             if error.is_of_configuration() { CommandFailure { exit: Exit::Usage, ..failure } } else { failure }
