@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::{
     failure::CommandFailure,
-    meant_user::{KeyNames, meant},
+    lookup::{KeyNames, meant_user},
     process::ProcessContext,
     store::{self, AdminStore, IfMissing},
     values,
@@ -75,7 +75,7 @@ impl AuditArgs {
     async fn print(self, store: &AdminStore, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let since = self.since.map(|since| store::now() - since);
         let user = match &self.user {
-            Some(user) => Some(meant(store, user, "audit --user").await?.to_string()),
+            Some(user) => Some(meant_user(store, user, "audit --user").await?.to_string()),
             None => None,
         };
         let (client, event, request) = (self.client, self.event, self.request);

@@ -7,7 +7,7 @@ use super::{
     documents::{self, Became, FormatArgs},
     ending::{self, EndingArgs},
     failure::CommandFailure,
-    meant_user::meant,
+    lookup::meant_user,
     output::number_of,
     process::ProcessContext,
     store::{AdminStore, IfMissing},
@@ -98,7 +98,7 @@ impl ListGrantsArgs {
 impl ListGrantsArgs {
     async fn list(&self, store: &AdminStore) -> Result<Vec<GrantView>, CommandFailure> {
         match &self.user {
-            Some(user) => Ok(store.oauth.grants().of(&meant(store, user, "grants list --user").await?).await?),
+            Some(user) => Ok(store.oauth.grants().of(&meant_user(store, user, "grants list --user").await?).await?),
             None => Ok(store.oauth.grants().list().await?),
         }
     }
@@ -123,7 +123,7 @@ impl RevokeGrantArgs {
     /// Revokes the grants; returns their number, and a phrase that says whose they were.
     async fn revoke(&self, store: &AdminStore, process: &mut ProcessContext) -> Result<(u64, String), CommandFailure> {
         let user = match &self.user {
-            Some(user) => Some(meant(store, user, "grants revoke --user").await?),
+            Some(user) => Some(meant_user(store, user, "grants revoke --user").await?),
             None => None,
         };
         let mut grants = store.oauth.grants().list().await?;

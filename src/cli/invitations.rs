@@ -8,7 +8,7 @@ use super::{
     documents::{self, Became, FormatArgs},
     ending::{self, EndingArgs},
     failure::CommandFailure,
-    meant_user::KeyNames,
+    lookup::KeyNames,
     output::Emphasis,
     process::ProcessContext,
     store::{self, AdminStore, IfMissing},

@@ -10,7 +10,7 @@ use super::{
     failure::CommandFailure,
     gateway_client::GatewayClient,
     invitations,
-    meant_user::meant,
+    lookup::meant_user,
     process::ProcessContext,
     rights_args::OpenedArgs,
     store::{self, AdminStore, IfMissing},
@@ -149,7 +149,7 @@ impl InviteArgs {
             _ => self.rights.rights(),
         };
         let inviter = match &self.by {
-            Some(by) => Some(meant(store, by, "invite --by").await?),
+            Some(by) => Some(meant_user(store, by, "invite --by").await?),
             None => None,
         };
         let new = NewInvitation { offer, rights, inviter };

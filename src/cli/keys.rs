@@ -1,6 +1,5 @@
 //! `lockkeeper keys`: API keys. The running gateway applies changes within a second.
 
-mod meant_key;
 mod print;
 mod rotate;
 mod set;
@@ -8,11 +7,11 @@ mod set;
 use clap::Subcommand;
 use serde_json::json;
 
-use self::meant_key::meant;
 use super::{
     documents::{self, Became, FormatArgs},
     ending::{self, EndingArgs},
     failure::CommandFailure,
+    lookup::meant_key,
     process::ProcessContext,
     rights_args::RightsArgs,
     store::{self, AdminStore, IfMissing},
@@ -159,7 +158,7 @@ impl RevokeKeyArgs {
     }
 
     async fn revoke(&self, store: &AdminStore, process: &mut ProcessContext) -> Result<ApiKey, CommandFailure> {
-        let id = meant(&self.id, store).await?;
+        let id = meant_key(store, &self.id).await?;
         if let Some(key) = store.oauth.keys().find(&id).await?.filter(|key| key.revoked.is_none()) {
             let question = format!("Revoke the key {}, with every app that it connected?", ending::named(&key));
             self.ending.confirm(&question, process)?;

@@ -8,7 +8,7 @@ use super::{
     documents::{self, Became, FormatArgs},
     ending::{self, EndingArgs},
     failure::CommandFailure,
-    meant_user::{KeyNames, meant},
+    lookup::{KeyNames, meant_user},
     process::ProcessContext,
     store::{AdminStore, IfMissing},
     table::{Cell, TextTable},
@@ -75,7 +75,7 @@ impl ListUpstreamArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
         let user = match &self.user {
-            Some(user) => Some(meant(&store, user, "upstream list --user").await?),
+            Some(user) => Some(meant_user(&store, user, "upstream list --user").await?),
             None => None,
         };
         let (listed, names) = (store.storage.upstream_tokens().list(user.as_ref()).await, KeyNames::of(&store).await);
@@ -109,7 +109,7 @@ impl DisconnectUpstreamArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let backend = BackendId::normalise(&self.server).map_err(|error| CommandFailure::usage(error.to_string()))?;
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
-        let user = meant(&store, &self.user, "upstream disconnect").await?;
+        let user = meant_user(&store, &self.user, "upstream disconnect").await?;
         self.ending.confirm(&format!("Disconnect {user} from {backend}, and delete the tokens?"), process)?;
         let deleted = store.storage.upstream_tokens().delete(&user, &backend).await;
         store.close().await;

@@ -7,7 +7,7 @@ use super::{
     documents::{self, Became, FormatArgs},
     ending::{self, EndingArgs},
     failure::CommandFailure,
-    meant_user::{KeyNames, meant},
+    lookup::{KeyNames, meant_user},
     output::{Emphasis, number_of},
     process::ProcessContext,
     store::{AdminStore, IfMissing},
@@ -102,7 +102,7 @@ impl SwitchUserArgs {
             Switch::Off => "users disable",
             Switch::On => "users enable",
         };
-        let id = meant(store, &self.user.user, command).await?;
+        let id = meant_user(store, &self.user.user, command).await?;
         let users = store.oauth.users();
         let is_done = match switch {
             Switch::Off => users.disable(&id).await?,
@@ -136,7 +136,7 @@ impl DeleteUserArgs {
         store: &AdminStore,
         process: &mut ProcessContext,
     ) -> Result<(UserId, EndedUser), CommandFailure> {
-        let id = meant(store, &self.user.user, "users delete").await?;
+        let id = meant_user(store, &self.user.user, "users delete").await?;
         let users = store.oauth.users().list().await?;
         if let Some(user) = users.iter().find(|user| user.user == id) {
             let (keys, grants) = (number_of(user.keys, "key"), number_of(user.grants, "grant"));

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use super::{meant_key::meant, print};
+use super::print;
 use crate::{
     cli::{
         documents::{Became, FormatArgs},
         failure::CommandFailure,
+        lookup::meant_key,
         process::ProcessContext,
         store::{self, AdminStore, IfMissing},
         values,
@@ -49,7 +50,7 @@ pub struct RotateKeyArgs {
 impl RotateKeyArgs {
     pub(super) async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
-        let id = match meant(&self.id, &store).await {
+        let id = match meant_key(&store, &self.id).await {
             Ok(id) => id,
             Err(failure) => {
                 store.close().await;

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{meant_key::meant, print};
+use super::print;
 use crate::{
     cli::{
         arguments,
         documents::{self, Became, FormatArgs},
         failure::CommandFailure,
         known_backends,
+        lookup::meant_key,
         process::ProcessContext,
         rights_args::OpenedArgs,
         store::{self, AdminStore, IfMissing},
@@ -60,7 +61,7 @@ impl SetKeyArgs {
         self.named.check(process).await?;
         let groups = if self.named.is_empty() { None } else { known_backends::groups(process).await };
         let store = AdminStore::open(process, IfMissing::Refuse).await?;
-        let changed = match meant(&self.id, &store).await {
+        let changed = match meant_key(&store, &self.id).await {
             Ok(id) => self.change(&store, id.clone(), groups, process).await.map(|changed| (id, changed)),
             Err(failure) => Err(failure),
         };

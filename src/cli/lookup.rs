@@ -1,8 +1,11 @@
-//! Finds the user that a person means by an argument, and names the users that are keys.
+//! Finds the user or the key that a person means by an argument, and names the users that are keys.
 
 use std::collections::HashMap;
 
-use super::{failure::CommandFailure, store::AdminStore};
+use super::{
+    failure::CommandFailure,
+    store::{self, AdminStore},
+};
 use crate::{
     model::{ApiKey, KeyId, UserId},
     oauth::OAuthError,
@@ -45,7 +48,7 @@ impl KeyNames {
 
 /// The user that an argument means: a user id, else a key without a user name, by the key's id or name. Any other text
 /// is the id of a user without keys. `command` is what was typed before the user, for the advice.
-pub(super) async fn meant(store: &AdminStore, text: &str, command: &str) -> Result<UserId, CommandFailure> {
+pub(super) async fn meant_user(store: &AdminStore, text: &str, command: &str) -> Result<UserId, CommandFailure> {
     let keys = store.oauth.keys().list().await?;
     if keys.iter().any(|key| key.user.as_str() == text) {
         return Ok(UserId::new(text));
@@ -66,5 +69,27 @@ pub(super) async fn meant(store: &AdminStore, text: &str, command: &str) -> Resu
             named.len()
         ))
         .advise("use the key's id: `lockkeeper keys list --all` shows it")),
+    }
+}
+
+/// The key that a person means: by its id, or by a name that only one live key has. Any other text is returned as the
+/// id of no key.
+pub(super) async fn meant_key(store: &AdminStore, text: &str) -> Result<KeyId, CommandFailure> {
+    let id = KeyId::new(text);
+    if store.oauth.keys().find(&id).await?.is_some() {
+        return Ok(id);
+    }
+    let now = store::now();
+    let mut named = store.oauth.keys().list().await?;
+    // a disabled user's keys too: they come back when the user is enabled
+    named.retain(|key| key.name == text && key.revoked.is_none() && key.ends().is_none_or(|end| now < end));
+    match &named[..] {
+        [] => Ok(id),
+        [only] => Ok(only.id.clone()),
+        several => {
+            let ids: Vec<&str> = several.iter().map(|key| key.id.as_str()).collect();
+            Err(CommandFailure::usage(format!("{} keys have the name {text}", several.len()))
+                .advise(format!("give the id of one: {}", ids.join(", "))))
+        }
     }
 }
