@@ -17,16 +17,11 @@ pub mod connect;
 mod containment;
 mod data_access;
 pub mod doctor;
-pub mod documents;
-pub mod ending;
-pub mod failure;
 pub mod gateway_client;
-pub mod global_args;
 pub mod grants;
 pub mod healthcheck;
 mod help;
 pub mod import;
-mod inputs;
 pub mod invitations;
 pub mod invite;
 pub mod keys;
@@ -38,11 +33,7 @@ mod long_names;
 mod lookup;
 pub mod master_key;
 pub mod migrate;
-pub mod output;
-pub mod page_viewer;
-mod pasted_address;
 mod probe;
-pub mod process;
 mod program_words;
 pub mod remove;
 mod replaced_file;
@@ -56,7 +47,7 @@ pub mod signing_keys;
 pub mod status;
 pub mod stdio;
 pub mod store;
-pub mod table;
+pub mod terminal;
 pub mod tools;
 pub mod translate;
 mod unset_variables;
@@ -69,11 +60,12 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, error::ContextKind};
 
-pub use self::{
+pub use self::terminal::{
     failure::{CommandFailure, Exit},
     output::Output,
     process::{CommandPurpose, ProcessContext},
 };
+use self::terminal::{global_args, inputs};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -10,15 +10,17 @@ use serde_json::{Value, json};
 use self::server_description::ServerDescription;
 use super::{
     client,
-    documents::{self, Became, FormatArgs},
-    failure::CommandFailure,
-    inputs,
-    output::number_of,
-    page_viewer,
     probe::Probe,
-    process::ProcessContext,
     running_gateway::{self, FileReader},
     servers_file::{EntryLogin, ReadOnlyRule, ServerEntry, ServersFile},
+    terminal::{
+        documents::{self, Became, FormatArgs},
+        failure::CommandFailure,
+        inputs,
+        output::number_of,
+        page_viewer,
+        process::ProcessContext,
+    },
     unset_variables, values,
 };
 use crate::{

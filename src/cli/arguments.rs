@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{failure::CommandFailure, process::ProcessContext};
+use super::terminal::{failure::CommandFailure, process::ProcessContext};
 use crate::{
     config::{self, CommandLineOptions, Config, DataPlaces, Environment, secret_argument, text_of},
     fetch::tls,

@@ -6,10 +6,9 @@ use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
 use super::{
-    failure::CommandFailure,
     lookup::{KeyNames, meant_user},
-    process::ProcessContext,
     store::{self, AdminStore, IfMissing},
+    terminal::{failure::CommandFailure, process::ProcessContext},
     values,
 };
 use crate::{

@@ -6,11 +6,12 @@ use clap::Args;
 use serde_json::json;
 
 use super::{
-    arguments,
-    documents::{self, Became, FormatArgs},
-    failure::CommandFailure,
-    process::ProcessContext,
-    store,
+    arguments, store,
+    terminal::{
+        documents::{self, Became, FormatArgs},
+        failure::CommandFailure,
+        process::ProcessContext,
+    },
 };
 use crate::{
     config::{DataPlaces, DatabasePlace, MasterKeyPlace},

@@ -5,15 +5,16 @@ use std::{collections::HashSet, time::Duration};
 use serde_json::json;
 
 use super::{
-    arguments, containment,
-    documents::FormatArgs,
-    failure::CommandFailure,
-    long_names,
-    output::{Emphasis, Output, Style, number_of},
+    arguments, containment, long_names,
     probe::Probe,
-    process::{CommandPurpose, ProcessContext},
     serve, status, store,
-    table::{Cell, TextTable},
+    terminal::{
+        documents::FormatArgs,
+        failure::CommandFailure,
+        output::{Emphasis, Output, Style, number_of},
+        process::{CommandPurpose, ProcessContext},
+        table::{Cell, TextTable},
+    },
 };
 use crate::{
     app::private_proxies,

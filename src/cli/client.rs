@@ -20,12 +20,14 @@ use self::{
 };
 use super::{
     arguments,
-    documents::{self, Became, FormatArgs},
-    failure::CommandFailure,
     gateway_client::GatewayClient,
-    process::ProcessContext,
     replaced_file,
-    table::{Cell, TextTable},
+    terminal::{
+        documents::{self, Became, FormatArgs},
+        failure::CommandFailure,
+        process::ProcessContext,
+        table::{Cell, TextTable},
+    },
 };
 use crate::config::{Config, PublicUrl, text_of};
 

@@ -8,12 +8,14 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::{
-    documents::{self, Became, FormatArgs},
-    ending::{self, EndingArgs},
-    failure::CommandFailure,
-    process::{CommandPurpose, ProcessContext},
     store::{AdminStore, IfMissing},
-    table::{Cell, TextTable},
+    terminal::{
+        documents::{self, Became, FormatArgs},
+        ending::{self, EndingArgs},
+        failure::CommandFailure,
+        process::{CommandPurpose, ProcessContext},
+        table::{Cell, TextTable},
+    },
 };
 use crate::model::{ClientId, Registrant};
 

@@ -9,11 +9,12 @@ use tokio::time::timeout;
 use toml_edit::DocumentMut;
 
 use super::{
-    arguments,
-    global_args::GlobalArgs,
-    output::Output,
-    process::{CommandPurpose, ProcessContext},
-    running_gateway, store,
+    arguments, running_gateway, store,
+    terminal::{
+        global_args::GlobalArgs,
+        output::Output,
+        process::{CommandPurpose, ProcessContext},
+    },
 };
 use crate::{
     config::{self, ConfigSource, DatabasePlace, Environment, text_of},

@@ -11,8 +11,10 @@ use clap_mangen::Man;
 
 use super::{
     completed_names,
-    failure::{CommandFailure, Exit},
-    process::ProcessContext,
+    terminal::{
+        failure::{CommandFailure, Exit},
+        process::ProcessContext,
+    },
 };
 
 /// The environment variable by which a shell's script asks for completions: it has the name of the shell.

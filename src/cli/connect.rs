@@ -9,12 +9,15 @@ use url::Url;
 
 use super::{
     arguments,
-    failure::CommandFailure,
-    page_viewer::{PageDisplay, PageToShow, PageViewer},
-    pasted_address::PastedLines,
-    process::ProcessContext,
     serve::install,
-    stdio, values,
+    stdio,
+    terminal::{
+        failure::CommandFailure,
+        page_viewer::{PageDisplay, PageToShow, PageViewer},
+        pasted_address::PastedLines,
+        process::ProcessContext,
+    },
+    values,
 };
 use crate::{
     config::{

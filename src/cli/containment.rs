@@ -1,6 +1,6 @@
 //! The containment of programs as text: a table of the protections, and what is missing. Used by `status` and `check`.
 
-use super::{
+use super::terminal::{
     output::Style,
     table::{Cell, TextTable},
 };

@@ -15,7 +15,7 @@ use nix::{
     unistd::{AccessFlags, access, getegid, geteuid},
 };
 
-use super::failure::CommandFailure;
+use super::terminal::failure::CommandFailure;
 use crate::config::DataPlaces;
 #[cfg(unix)]
 use crate::config::{DatabasePlace, MasterKeyPlace, files};

@@ -8,11 +8,13 @@ use url::Url;
 
 use super::{
     arguments,
-    documents::FormatArgs,
-    failure::CommandFailure,
-    output::{Emphasis, Style},
-    process::ProcessContext,
-    table::{Cell, TextTable},
+    terminal::{
+        documents::FormatArgs,
+        failure::CommandFailure,
+        output::{Emphasis, Style},
+        process::ProcessContext,
+        table::{Cell, TextTable},
+    },
 };
 use crate::{
     doctor::{CLIENTS, ClientProfile, ClientVerdict, Doctor, Examination, Finding, RegistrationPolicy, Severity},

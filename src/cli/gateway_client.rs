@@ -16,8 +16,10 @@ use url::{
 
 use super::{
     arguments,
-    failure::CommandFailure,
-    process::{CommandPurpose, ProcessContext},
+    terminal::{
+        failure::CommandFailure,
+        process::{CommandPurpose, ProcessContext},
+    },
 };
 use crate::{
     app::{ControlFile, connect_local_socket},

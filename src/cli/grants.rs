@@ -4,14 +4,16 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::{
-    documents::{self, Became, FormatArgs},
-    ending::{self, EndingArgs},
-    failure::CommandFailure,
     lookup::meant_user,
-    output::number_of,
-    process::ProcessContext,
     store::{AdminStore, IfMissing},
-    table::{Cell, TextTable},
+    terminal::{
+        documents::{self, Became, FormatArgs},
+        ending::{self, EndingArgs},
+        failure::CommandFailure,
+        output::number_of,
+        process::ProcessContext,
+        table::{Cell, TextTable},
+    },
 };
 use crate::{model::TokenDelivery, oauth::GrantView};
 

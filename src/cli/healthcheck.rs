@@ -1,7 +1,10 @@
 //! `lockkeeper healthcheck`: asks the gateway on the local data whether it is up. For containers, whose images have no
 //! other HTTP client.
 
-use super::{failure::CommandFailure, gateway_client::GatewayClient, process::ProcessContext};
+use super::{
+    gateway_client::GatewayClient,
+    terminal::{failure::CommandFailure, process::ProcessContext},
+};
 
 /// `healthcheck`.
 #[derive(Debug, clap::Args)]

@@ -6,12 +6,14 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{
-    documents::{self, Became, FormatArgs},
-    failure::CommandFailure,
-    output::number_of,
-    process::ProcessContext,
     running_gateway::{self, FileReader},
     servers_file::ServersFile,
+    terminal::{
+        documents::{self, Became, FormatArgs},
+        failure::CommandFailure,
+        output::number_of,
+        process::ProcessContext,
+    },
 };
 use crate::{
     config::{ImportedFile, ImportedServer, text_of},

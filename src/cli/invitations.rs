@@ -5,14 +5,16 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::{
-    documents::{self, Became, FormatArgs},
-    ending::{self, EndingArgs},
-    failure::CommandFailure,
     lookup::KeyNames,
-    output::Emphasis,
-    process::ProcessContext,
     store::{self, AdminStore, IfMissing},
-    table::{Cell, TextTable},
+    terminal::{
+        documents::{self, Became, FormatArgs},
+        ending::{self, EndingArgs},
+        failure::CommandFailure,
+        output::Emphasis,
+        process::ProcessContext,
+        table::{Cell, TextTable},
+    },
 };
 use crate::{
     model::{Invitation, InvitationId, InvitationOffer, InvitationState, Invitee},

@@ -6,14 +6,16 @@ use serde_json::json;
 
 use super::{
     arguments,
-    documents::{self, Became, FormatArgs},
-    failure::CommandFailure,
     gateway_client::GatewayClient,
     invitations,
     lookup::meant_user,
-    process::ProcessContext,
     rights_args::OpenedArgs,
     store::{self, AdminStore, IfMissing},
+    terminal::{
+        documents::{self, Became, FormatArgs},
+        failure::CommandFailure,
+        process::ProcessContext,
+    },
     values,
 };
 use crate::{

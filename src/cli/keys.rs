@@ -8,13 +8,15 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::{
-    documents::{self, Became, FormatArgs},
-    ending::{self, EndingArgs},
-    failure::CommandFailure,
     lookup::meant_key,
-    process::ProcessContext,
     rights_args::RightsArgs,
     store::{self, AdminStore, IfMissing},
+    terminal::{
+        documents::{self, Became, FormatArgs},
+        ending::{self, EndingArgs},
+        failure::CommandFailure,
+        process::ProcessContext,
+    },
     values,
 };
 use crate::model::{ApiKey, Direct, NewKey, Rights, UserId};

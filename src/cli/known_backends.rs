@@ -1,7 +1,11 @@
 //! Checks the names of servers and groups in arguments against those that exist.
 
+use super::{
+    arguments,
+    gateway_client::GatewayClient,
+    terminal::{failure::CommandFailure, process::ProcessContext},
+};
 use crate::{
-    cli::{arguments, failure::CommandFailure, gateway_client::GatewayClient, process::ProcessContext},
     config::ConfigSource,
     model::{Access, BackendId},
 };

@@ -5,10 +5,12 @@ use serde_json::{Value, json};
 
 use super::{
     arguments,
-    documents::FormatArgs,
-    failure::CommandFailure,
-    process::ProcessContext,
-    table::{Cell, TextTable},
+    terminal::{
+        documents::FormatArgs,
+        failure::CommandFailure,
+        process::ProcessContext,
+        table::{Cell, TextTable},
+    },
 };
 use crate::model::{BackendSpec, SocketAddress, TransportSpec};
 

@@ -7,10 +7,12 @@ use http::Method;
 use serde_json::json;
 
 use super::{
-    documents::{self, Became, FormatArgs},
-    failure::CommandFailure,
     gateway_client::GatewayClient,
-    process::ProcessContext,
+    terminal::{
+        documents::{self, Became, FormatArgs},
+        failure::CommandFailure,
+        process::ProcessContext,
+    },
 };
 use crate::{
     app::MAX_RAISED,

@@ -6,10 +6,12 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::{
-    failure::CommandFailure,
     gateway_client::GatewayClient,
-    output::{Emphasis, Style},
-    process::ProcessContext,
+    terminal::{
+        failure::CommandFailure,
+        output::{Emphasis, Style},
+        process::ProcessContext,
+    },
     values,
 };
 use crate::{model::status::KeptLine, support::printable};

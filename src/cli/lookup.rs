@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::{
-    failure::CommandFailure,
     store::{self, AdminStore},
+    terminal::failure::CommandFailure,
 };
 use crate::{
     model::{ApiKey, KeyId, UserId},

@@ -4,12 +4,13 @@ use clap::Args;
 use serde_json::json;
 
 use super::{
-    arguments,
-    documents::{Became, FormatArgs},
-    ending,
-    failure::CommandFailure,
-    process::ProcessContext,
-    store,
+    arguments, store,
+    terminal::{
+        documents::{Became, FormatArgs},
+        ending,
+        failure::CommandFailure,
+        process::ProcessContext,
+    },
 };
 use crate::{
     app::{DataLock, DataLockError, database},

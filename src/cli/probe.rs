@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use serde_json::{Value, json};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::failure::CommandFailure;
+use super::terminal::failure::CommandFailure;
 use crate::{
     app::stack::Stacks,
     backend::{self, Supervisor},

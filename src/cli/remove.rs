@@ -4,12 +4,14 @@ use clap::Args;
 use serde_json::json;
 
 use super::{
-    documents::{self, Became},
-    ending::EndingArgs,
-    failure::CommandFailure,
-    process::ProcessContext,
     running_gateway::{self, FileReader},
     servers_file::ServersFile,
+    terminal::{
+        documents::{self, Became},
+        ending::EndingArgs,
+        failure::CommandFailure,
+        process::ProcessContext,
+    },
 };
 use crate::model::BackendId;
 

@@ -5,7 +5,11 @@ use std::time::Duration;
 use clap::Args;
 use ipnet::IpNet;
 
-use super::{failure::CommandFailure, known_backends, process::ProcessContext, store, values};
+use super::{
+    known_backends, store,
+    terminal::{failure::CommandFailure, process::ProcessContext},
+    values,
+};
 use crate::{
     model::{Access, AllowedNetworks, BackendId, Rights},
     support::Timestamp,

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 
 use super::{
     arguments,
-    failure::CommandFailure,
-    process::{CommandPurpose, ProcessContext},
+    terminal::{
+        failure::CommandFailure,
+        process::{CommandPurpose, ProcessContext},
+    },
 };
 use crate::{
     app::{ForeignRecords, RunRecord, RunningGateways},

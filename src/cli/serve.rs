@@ -11,9 +11,11 @@ use tokio::net::TcpListener;
 use self::inherited_socket::InheritedSockets;
 use super::{
     arguments, data_access,
-    failure::{CommandFailure, Exit, reasons},
-    output::{Emphasis, Output, Style},
-    process::ProcessContext,
+    terminal::{
+        failure::{CommandFailure, Exit, reasons},
+        output::{Emphasis, Output, Style},
+        process::ProcessContext,
+    },
 };
 use crate::{
     app::{self, App, CannotListen, DataLockError, FirstAccess, FirstAccessForm, RestrictedKeys, Sockets},

@@ -7,7 +7,11 @@ use std::{
 
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value, value};
 
-use super::{failure::CommandFailure, process::ProcessContext, replaced_file, unset_variables};
+use super::{
+    replaced_file,
+    terminal::{failure::CommandFailure, process::ProcessContext},
+    unset_variables,
+};
 use crate::{
     config::{
         self, CommandLineOptions, Config, ConfigProblems, ConfigSource, ImportedKey, ImportedServer, tree::ConfigValue,

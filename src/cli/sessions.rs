@@ -4,11 +4,13 @@ use clap::{Args, Subcommand};
 use http::Method;
 
 use super::{
-    documents::{self, Became, FormatArgs},
-    failure::CommandFailure,
     gateway_client::{GatewayArgs, GatewayClient},
-    process::{CommandPurpose, ProcessContext},
     status,
+    terminal::{
+        documents::{self, Became, FormatArgs},
+        failure::CommandFailure,
+        process::{CommandPurpose, ProcessContext},
+    },
 };
 
 /// Subcommands of `sessions`.

@@ -4,12 +4,14 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::{
-    documents::{self, Became, FormatArgs},
-    ending::{self, EndingArgs},
-    failure::CommandFailure,
-    process::ProcessContext,
     store::{AdminStore, IfMissing},
-    table::{Cell, TextTable},
+    terminal::{
+        documents::{self, Became, FormatArgs},
+        ending::{self, EndingArgs},
+        failure::CommandFailure,
+        process::ProcessContext,
+        table::{Cell, TextTable},
+    },
 };
 use crate::oauth::signing::{RotationStart, SigningKeyUse, SigningKeyView};
 

@@ -7,11 +7,13 @@ pub(super) use self::tables::state;
 use self::tables::{backends, details, groups};
 use super::{
     containment,
-    documents::FormatArgs,
-    failure::CommandFailure,
     gateway_client::GatewayArgs,
-    output::{Emphasis, Style},
-    process::{CommandPurpose, ProcessContext},
+    terminal::{
+        documents::FormatArgs,
+        failure::CommandFailure,
+        output::{Emphasis, Style},
+        process::{CommandPurpose, ProcessContext},
+    },
 };
 use crate::{
     model::status::{

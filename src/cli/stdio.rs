@@ -10,9 +10,8 @@ use tokio::time::timeout;
 use self::standard_streams::StandardOutput;
 use super::{
     arguments,
-    failure::CommandFailure,
-    process::ProcessContext,
     serve::{install, reap_orphans, shutdown_signal},
+    terminal::{failure::CommandFailure, process::ProcessContext},
 };
 use crate::{
     app::StdioApp,

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use super::{
     arguments, data_access,
-    failure::{CommandFailure, Exit},
-    process::{CommandPurpose, ProcessContext},
+    terminal::{
+        failure::{CommandFailure, Exit},
+        process::{CommandPurpose, ProcessContext},
+    },
 };
 use crate::{
     app::{self, RunRecord, database},

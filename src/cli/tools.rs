@@ -7,13 +7,15 @@ use serde_json::{Map, Value, json};
 
 use super::{
     arguments::{self, SingleServerArgs},
-    documents::FormatArgs,
-    failure::CommandFailure,
     gateway_client,
     probe::{Probe, call},
-    process::{CommandPurpose, ProcessContext},
     serve,
-    table::{Cell, TextTable},
+    terminal::{
+        documents::FormatArgs,
+        failure::CommandFailure,
+        process::{CommandPurpose, ProcessContext},
+        table::{Cell, TextTable},
+    },
 };
 use crate::{
     config::{CommandLineOptions, Config, PublicUrl, SingleServer},

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use clap::ValueEnum;
 use serde_json::{Value, value::RawValue};
 
-use super::{failure::CommandFailure, output::Output, process::ProcessContext};
+use super::terminal::{failure::CommandFailure, output::Output, process::ProcessContext};
 use crate::mcp::{
     Capabilities, ClientInfo, ErrorObject, Facts, Message, Method, Outcome, Payload, Revision,
     jsonrpc::Frame,

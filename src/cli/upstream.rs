@@ -5,13 +5,15 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::{
-    documents::{self, Became, FormatArgs},
-    ending::{self, EndingArgs},
-    failure::CommandFailure,
     lookup::{KeyNames, meant_user},
-    process::ProcessContext,
     store::{AdminStore, IfMissing},
-    table::{Cell, TextTable},
+    terminal::{
+        documents::{self, Became, FormatArgs},
+        ending::{self, EndingArgs},
+        failure::CommandFailure,
+        process::ProcessContext,
+        table::{Cell, TextTable},
+    },
 };
 use crate::{
     model::BackendId,

@@ -4,14 +4,16 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::{
-    documents::{self, Became, FormatArgs},
-    ending::{self, EndingArgs},
-    failure::CommandFailure,
     lookup::{KeyNames, meant_user},
-    output::{Emphasis, number_of},
-    process::ProcessContext,
     store::{AdminStore, IfMissing},
-    table::{Cell, TextTable},
+    terminal::{
+        documents::{self, Became, FormatArgs},
+        ending::{self, EndingArgs},
+        failure::CommandFailure,
+        output::{Emphasis, number_of},
+        process::ProcessContext,
+        table::{Cell, TextTable},
+    },
 };
 use crate::model::{EndedUser, UserId, UserOverview};
 

@@ -7,11 +7,13 @@ use serde_json::{Value, json};
 use super::print;
 use crate::{
     cli::{
-        documents::{self, Became, FormatArgs},
-        failure::CommandFailure,
-        process::ProcessContext,
         rights_args::RightsArgs,
         store::{AdminStore, IfMissing},
+        terminal::{
+            documents::{self, Became, FormatArgs},
+            failure::CommandFailure,
+            process::ProcessContext,
+        },
         values,
     },
     config::text_of,

@@ -8,13 +8,15 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::{
-        documents::{self, Became, FormatArgs},
-        ending::{self, EndingArgs},
-        failure::CommandFailure,
-        output::Emphasis,
-        process::{CommandPurpose, ProcessContext},
         store::{self, AdminStore, IfMissing},
-        table::{Cell, TextTable},
+        terminal::{
+            documents::{self, Became, FormatArgs},
+            ending::{self, EndingArgs},
+            failure::CommandFailure,
+            output::Emphasis,
+            process::{CommandPurpose, ProcessContext},
+            table::{Cell, TextTable},
+        },
         values,
     },
     model::{InitialAccessToken, InitialAccessTokenId},

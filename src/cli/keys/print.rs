@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    cli::{
+    cli::terminal::{
         documents::{self, Became, FormatArgs},
         output::{Emphasis, Style},
         process::ProcessContext,

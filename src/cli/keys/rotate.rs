@@ -5,11 +5,13 @@ use std::time::Duration;
 use super::print;
 use crate::{
     cli::{
-        documents::{Became, FormatArgs},
-        failure::CommandFailure,
         lookup::meant_key,
-        process::ProcessContext,
         store::{self, AdminStore, IfMissing},
+        terminal::{
+            documents::{Became, FormatArgs},
+            failure::CommandFailure,
+            process::ProcessContext,
+        },
         values,
     },
     model::{KeyKind, KeyRotation, RotatedUser, UserId},

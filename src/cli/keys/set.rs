@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use super::print;
 use crate::{
     cli::{
-        arguments,
-        documents::{self, Became, FormatArgs},
-        failure::CommandFailure,
-        known_backends,
+        arguments, known_backends,
         lookup::meant_key,
-        process::ProcessContext,
         rights_args::OpenedArgs,
         store::{self, AdminStore, IfMissing},
+        terminal::{
+            documents::{self, Became, FormatArgs},
+            failure::CommandFailure,
+            process::ProcessContext,
+        },
         values::{self, Lifetime},
     },
     model::{Access, AllowedBackends, ApiKey, BackendId, KeyAccount, KeyChange, KeyEnd, KeyId, KeyKind},

@@ -9,7 +9,7 @@ use std::{
 use listenfd::ListenFd;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
-use crate::{cli::failure::CommandFailure, config::Environment};
+use crate::{cli::terminal::failure::CommandFailure, config::Environment};
 
 /// Advice for a unit that passes anything else.
 const ONE_SOCKET: &str = "let a socket unit have one `ListenStream=` with a port, and a second unit for port 80 \

@@ -5,7 +5,7 @@ use std::{convert::Infallible, io::IsTerminal as _, sync::Arc};
 use super::config_watch::{ConfigWatch, Hangups};
 use crate::{
     app::{ReloadReport, Reloader},
-    cli::{arguments, process::ProcessContext},
+    cli::{arguments, terminal::process::ProcessContext},
     config::{self, CommandLineOptions, ConfigSource},
     model::BackendId,
 };

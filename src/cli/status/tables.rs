@@ -1,7 +1,7 @@
 //! The tables of `lockkeeper status`. They fit a terminal of 100 columns.
 
 use crate::{
-    cli::{
+    cli::terminal::{
         output::{Emphasis, Style},
         table::{Cell, TextTable},
     },

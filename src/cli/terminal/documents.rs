@@ -15,7 +15,7 @@ pub struct FormatArgs {
 /// The outcome of a command: the `state` in the document of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Became {
+pub(in crate::cli) enum Became {
     /// New in the configuration file.
     Added,
     /// Copied to another database.
@@ -50,12 +50,12 @@ pub(super) enum Became {
 }
 
 /// A list under the name of its kind. It is an object, so that members about the whole list can be added.
-pub(super) fn list(kind: &str, entries: Vec<Value>) -> Value {
+pub(in crate::cli) fn list(kind: &str, entries: Vec<Value>) -> Value {
     Value::Object([(kind.to_owned(), entries.into())].into_iter().collect())
 }
 
 /// The document of a change: `what` identifies the thing, `became` is its new state.
-pub(super) fn change(became: Became, mut what: Value) -> Value {
+pub(in crate::cli) fn change(became: Became, mut what: Value) -> Value {
     what["state"] = json!(became);
     what
 }

@@ -51,7 +51,7 @@ impl ProcessContext {
 
     /// The name of the operating system's user who runs the command, for the audit trail; under `sudo` also the name of
     /// the user who called it.
-    pub(super) fn operator(&self) -> String {
+    pub(in crate::cli) fn operator(&self) -> String {
         let own = user_name(&self.environment);
         match self.environment.get("SUDO_USER").filter(|by| !by.is_empty() && *by != own) {
             Some(by) => format!("{own} (sudo by {by})"),

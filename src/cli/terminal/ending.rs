@@ -28,7 +28,7 @@ impl EndingArgs {
     /// # Errors
     ///
     /// A failure if the answer is not yes.
-    pub(super) fn confirm(self, question: &str, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+    pub(in crate::cli) fn confirm(self, question: &str, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         if self.yes || !inputs::is_interactive() || inputs::confirmed(&format!("{question} [y/N]"), process)? {
             return Ok(());
         }
@@ -37,7 +37,7 @@ impl EndingArgs {
 }
 
 /// Reports a change: a sentence, or with `--json` the members that identify the thing, and its new state.
-pub(super) fn tell(
+pub(in crate::cli) fn tell(
     form: FormatArgs,
     (identity, became): (Value, Became),
     sentence: &str,
@@ -51,6 +51,6 @@ pub(super) fn tell(
 }
 
 /// The id of a key with its name: `lNct… (laptop)`.
-pub(super) fn named(key: &ApiKey) -> String {
+pub(in crate::cli) fn named(key: &ApiKey) -> String {
     format!("{} ({})", key.id, key.name)
 }

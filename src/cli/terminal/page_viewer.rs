@@ -100,7 +100,7 @@ impl PageViewer {
 }
 
 /// Opens a page in the person's browser, on a thread of its own.
-pub(super) fn open_browser(url: String) -> io::Result<thread::JoinHandle<()>> {
+pub(in crate::cli) fn open_browser(url: String) -> io::Result<thread::JoinHandle<()>> {
     // the client would take the browser's output for messages
     let options = webbrowser::BrowserOptions::new().with_suppress_output(true).clone();
     let open = move || drop(webbrowser::open_browser_with_options(webbrowser::Browser::Default, &url, &options));

@@ -215,7 +215,7 @@ impl Style {
 }
 
 /// A number with its noun: `1 grant`, `2 grants`.
-pub(super) fn number_of<N: fmt::Display + PartialEq + From<u8> + Copy>(number: N, one: &str) -> String {
+pub(in crate::cli) fn number_of<N: fmt::Display + PartialEq + From<u8> + Copy>(number: N, one: &str) -> String {
     let many = if number == N::from(1) { "" } else { "s" };
     format!("{number} {one}{many}")
 }

@@ -13,7 +13,7 @@ use crate::{
 const LONGEST: usize = 64 << 10;
 
 /// Asks for all open values. Without a terminal it asks nothing, and reading the configuration reports what is missing.
-pub(super) fn ask(process: &mut ProcessContext) -> Result<(), CommandFailure> {
+pub(in crate::cli) fn ask(process: &mut ProcessContext) -> Result<(), CommandFailure> {
     if !is_interactive() {
         return Ok(());
     }
@@ -30,7 +30,7 @@ pub(super) fn is_interactive() -> bool {
 }
 
 /// Asks a yes-or-no question; without a terminal the answer is no.
-pub(super) fn confirmed(question: &str, process: &mut ProcessContext) -> Result<bool, CommandFailure> {
+pub(in crate::cli) fn confirmed(question: &str, process: &mut ProcessContext) -> Result<bool, CommandFailure> {
     if !is_interactive() {
         return Ok(false);
     }
