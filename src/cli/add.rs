@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use self::server_description::ServerDescription;
 use super::{
+    arguments::values,
     client,
     probe::Probe,
     running_gateway::{self, FileReader},
@@ -21,7 +22,7 @@ use super::{
         page_viewer,
         process::ProcessContext,
     },
-    unset_variables, values,
+    unset_variables,
 };
 use crate::{
     config::{Config, ConfigPlace, ConfigProblem, ConfigProblems, secret_argument, text_of},

@@ -1,5 +1,7 @@
 //! Arguments that several commands share, and the configuration and data that they lead to.
 
+pub(super) mod values;
+
 use std::path::{Path, PathBuf};
 
 use clap::Args;

@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
 use super::{
+    arguments::values,
     lookup::{KeyNames, meant_user},
     store::{self, AdminStore, IfMissing},
     terminal::{failure::CommandFailure, process::ProcessContext},
-    values,
 };
 use crate::{
     config::units,

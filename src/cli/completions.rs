@@ -1,5 +1,7 @@
 //! `lockkeeper completions` and `lockkeeper man`: scripts for shells, and pages for `man`.
 
+mod completed_names;
+
 use std::{
     ffi::OsString,
     fs, io,
@@ -9,12 +11,9 @@ use std::{
 use clap_complete::{Shell, env::Shells};
 use clap_mangen::Man;
 
-use super::{
-    completed_names,
-    terminal::{
-        failure::{CommandFailure, Exit},
-        process::ProcessContext,
-    },
+use super::terminal::{
+    failure::{CommandFailure, Exit},
+    process::ProcessContext,
 };
 
 /// The environment variable by which a shell's script asks for completions: it has the name of the shell.

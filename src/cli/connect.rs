@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use url::Url;
 
 use super::{
-    arguments,
+    arguments::{self, values},
     serve::install,
     stdio,
     terminal::{
@@ -17,7 +17,6 @@ use super::{
         pasted_address::PastedLines,
         process::ProcessContext,
     },
-    values,
 };
 use crate::{
     config::{

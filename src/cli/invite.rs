@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{
-    arguments,
+    arguments::{self, values},
     gateway_client::GatewayClient,
     invitations,
     lookup::meant_user,
@@ -16,7 +16,6 @@ use super::{
         failure::CommandFailure,
         process::ProcessContext,
     },
-    values,
 };
 use crate::{
     model::{Invitation, InvitationLink, InvitationOffer, Invitee, Rights, UserId},

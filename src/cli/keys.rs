@@ -8,6 +8,7 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::{
+    arguments::values,
     lookup::meant_key,
     rights_args::RightsArgs,
     store::{self, AdminStore, IfMissing},
@@ -17,7 +18,6 @@ use super::{
         failure::CommandFailure,
         process::ProcessContext,
     },
-    values,
 };
 use crate::model::{ApiKey, Direct, NewKey, Rights, UserId};
 

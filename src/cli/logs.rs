@@ -6,13 +6,13 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::{
+    arguments::values,
     gateway_client::GatewayClient,
     terminal::{
         failure::CommandFailure,
         output::{Emphasis, Style},
         process::ProcessContext,
     },
-    values,
 };
 use crate::{model::status::KeptLine, support::printable};
 

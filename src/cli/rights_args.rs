@@ -6,9 +6,9 @@ use clap::Args;
 use ipnet::IpNet;
 
 use super::{
+    arguments::values,
     known_backends, store,
     terminal::{failure::CommandFailure, process::ProcessContext},
-    values,
 };
 use crate::{
     model::{Access, AllowedNetworks, BackendId, Rights},

@@ -10,7 +10,8 @@ use tokio::net::TcpListener;
 
 use self::inherited_socket::InheritedSockets;
 use super::{
-    arguments, data_access,
+    arguments,
+    store::data_access,
     terminal::{
         failure::{CommandFailure, Exit, reasons},
         output::{Emphasis, Output, Style},

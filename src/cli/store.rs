@@ -1,9 +1,11 @@
 //! Opens the authorization server's data for administration commands. A gateway may run on it at the same time.
 
+pub(super) mod data_access;
+
 use std::sync::Arc;
 
 use super::{
-    arguments, data_access,
+    arguments,
     terminal::{
         failure::{CommandFailure, Exit},
         process::{CommandPurpose, ProcessContext},

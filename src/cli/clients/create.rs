@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::print;
 use crate::{
     cli::{
+        arguments::values,
         rights_args::RightsArgs,
         store::{AdminStore, IfMissing},
         terminal::{
@@ -14,7 +15,6 @@ use crate::{
             failure::CommandFailure,
             process::ProcessContext,
         },
-        values,
     },
     config::text_of,
     model::{ClientAuth, ConsentRule, IdentityAssertions},

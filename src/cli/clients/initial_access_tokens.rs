@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::{
+        arguments::values,
         store::{self, AdminStore, IfMissing},
         terminal::{
             documents::{self, Became, FormatArgs},
@@ -17,7 +18,6 @@ use crate::{
             process::{CommandPurpose, ProcessContext},
             table::{Cell, TextTable},
         },
-        values,
     },
     model::{InitialAccessToken, InitialAccessTokenId},
     oauth::NewInitialAccessToken,

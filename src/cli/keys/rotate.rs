@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::print;
 use crate::{
     cli::{
+        arguments::values,
         lookup::meant_key,
         store::{self, AdminStore, IfMissing},
         terminal::{
@@ -12,7 +13,6 @@ use crate::{
             failure::CommandFailure,
             process::ProcessContext,
         },
-        values,
     },
     model::{KeyKind, KeyRotation, RotatedUser, UserId},
 };

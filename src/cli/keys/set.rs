@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 use super::print;
 use crate::{
     cli::{
-        arguments, known_backends,
+        arguments::{
+            self,
+            values::{self, Lifetime},
+        },
+        known_backends,
         lookup::meant_key,
         rights_args::OpenedArgs,
         store::{self, AdminStore, IfMissing},
@@ -14,7 +18,6 @@ use crate::{
             failure::CommandFailure,
             process::ProcessContext,
         },
-        values::{self, Lifetime},
     },
     model::{Access, AllowedBackends, ApiKey, BackendId, KeyAccount, KeyChange, KeyEnd, KeyId, KeyKind},
 };

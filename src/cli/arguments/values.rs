@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// A printable name: 1 to 100 characters.
-pub(super) fn name(text: &str) -> Result<String, String> {
+pub(in crate::cli) fn name(text: &str) -> Result<String, String> {
     let text = text.trim();
     if text.is_empty() || text.chars().count() > 100 || printable(text) != text {
         return Err("a name has 1 to 100 printable characters".to_owned());
@@ -20,7 +20,7 @@ pub(super) fn name(text: &str) -> Result<String, String> {
 }
 
 /// The name of a server or a group, with `:read` for its read-only tools only.
-pub(super) fn server(text: &str) -> Result<(BackendId, Access), String> {
+pub(in crate::cli) fn server(text: &str) -> Result<(BackendId, Access), String> {
     let (id, access) = match text.strip_suffix(":read") {
         Some(id) => (id, Access::ReadOnly),
         None => (text, Access::Full),
@@ -28,26 +28,26 @@ pub(super) fn server(text: &str) -> Result<(BackendId, Access), String> {
     BackendId::parse(id).map(|id| (id, access)).map_err(|error| error.to_string())
 }
 
-pub(super) fn number<T: FromStr>(text: &str) -> Result<T, String> {
+pub(in crate::cli) fn number<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| "this must be a whole number".to_owned())
 }
 
 /// A header as `NAME: VALUE` or `NAME=VALUE`.
-pub(super) fn header(text: &str) -> Result<(String, String), String> {
+pub(in crate::cli) fn header(text: &str) -> Result<(String, String), String> {
     // the name of a header contains neither
     let (name, value) = text.split_once([':', '=']).ok_or("this must be `NAME: VALUE`")?;
     Ok((name.trim().to_owned(), value.trim_start().to_owned()))
 }
 
 /// A network in CIDR notation, or a single address.
-pub(super) fn network(text: &str) -> Result<IpNet, String> {
+pub(in crate::cli) fn network(text: &str) -> Result<IpNet, String> {
     let address = |_| text.parse::<IpAddr>().map(IpNet::from);
     let network = text.parse::<IpNet>().or_else(address);
     network.map_err(|_| "this is neither a network such as `192.0.2.0/24` nor an address".to_owned())
 }
 
 /// Lifetime of a key or token.
-pub(super) fn lifetime(text: &str) -> Result<Duration, String> {
+pub(in crate::cli) fn lifetime(text: &str) -> Result<Duration, String> {
     let lifetime = units::parse_duration(text)?;
     if lifetime < Duration::from_mins(1) || lifetime > Duration::from_hours(24 * 3650) {
         return Err("a life is 1m to 3650d".to_owned());
@@ -56,7 +56,7 @@ pub(super) fn lifetime(text: &str) -> Result<Duration, String> {
 }
 
 /// Time for which the link of an invitation can be used.
-pub(super) fn validity(text: &str) -> Result<Duration, String> {
+pub(in crate::cli) fn validity(text: &str) -> Result<Duration, String> {
     let validity = units::parse_duration(text)?;
     if validity < Duration::from_mins(1) || validity > Duration::from_hours(24 * 30) {
         return Err("a link can be used for 1m to 30d".to_owned());
@@ -65,19 +65,19 @@ pub(super) fn validity(text: &str) -> Result<Duration, String> {
 }
 
 /// Lifetime of a key, or `never`.
-pub(super) fn end(text: &str) -> Result<Lifetime, String> {
+pub(in crate::cli) fn end(text: &str) -> Result<Lifetime, String> {
     if text == "never" { Ok(Lifetime::Unlimited) } else { lifetime(text).map(Lifetime::For) }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lifetime {
+pub(in crate::cli) enum Lifetime {
     Unlimited,
     /// This long, from now on.
     For(Duration),
 }
 
 /// Time for which an old key stays valid.
-pub(super) fn overlap(text: &str) -> Result<Duration, String> {
+pub(in crate::cli) fn overlap(text: &str) -> Result<Duration, String> {
     let overlap = units::parse_duration(text)?;
     if overlap > Duration::from_hours(24 * 90) {
         return Err("an overlap is 90d at most".to_owned());

@@ -15,10 +15,9 @@ use nix::{
     unistd::{AccessFlags, access, getegid, geteuid},
 };
 
-use super::terminal::failure::CommandFailure;
-use crate::config::DataPlaces;
 #[cfg(unix)]
 use crate::config::{DatabasePlace, MasterKeyPlace, files};
+use crate::{cli::terminal::failure::CommandFailure, config::DataPlaces};
 
 /// The reason why this process cannot use the data, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +27,7 @@ struct Obstacle {
 }
 
 /// If a permission is missing, adds the file, its owner and the command that helps.
-pub(super) fn explained(failure: CommandFailure, places: &DataPlaces) -> CommandFailure {
+pub(in crate::cli) fn explained(failure: CommandFailure, places: &DataPlaces) -> CommandFailure {
     let Some(Obstacle { why, advice }) = obstacle(places) else { return failure };
     let why = failure.why.as_ref().map_or_else(|| why.clone(), |before| format!("{before}; {why}"));
     failure.why(why).advise(advice)
@@ -136,7 +135,7 @@ fn obstacle(_places: &DataPlaces) -> Option<Obstacle> {
 }
 
 /// A warning if this process is root and the folder is another user's: that user's gateway cannot open root's files.
-pub(super) fn root_warning(folder: &Path) -> Option<String> {
+pub(in crate::cli) fn root_warning(folder: &Path) -> Option<String> {
     foreign_owner(folder).map(|owner| {
         let shown = quoted(folder);
         format!(

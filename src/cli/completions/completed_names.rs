@@ -8,15 +8,15 @@ use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use tokio::time::timeout;
 use toml_edit::DocumentMut;
 
-use super::{
-    arguments, running_gateway, store,
-    terminal::{
-        global_args::GlobalArgs,
-        output::Output,
-        process::{CommandPurpose, ProcessContext},
-    },
-};
 use crate::{
+    cli::{
+        arguments, running_gateway, store,
+        terminal::{
+            global_args::GlobalArgs,
+            output::Output,
+            process::{CommandPurpose, ProcessContext},
+        },
+    },
     config::{self, ConfigSource, DatabasePlace, Environment, text_of},
     model::ApiKey,
     storage::Storage,
