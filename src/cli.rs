@@ -12,12 +12,8 @@ pub mod check;
 pub mod client;
 pub mod clients;
 pub mod completions;
-pub mod connect;
-mod containment;
 pub mod doctor;
-pub mod gateway_client;
 pub mod grants;
-pub mod healthcheck;
 mod help;
 pub mod import;
 pub mod invitations;
@@ -25,8 +21,6 @@ pub mod invite;
 pub mod keys;
 mod known_backends;
 pub mod list;
-pub mod log;
-pub mod logs;
 mod long_names;
 mod lookup;
 pub mod master_key;
@@ -35,15 +29,11 @@ mod probe;
 mod program_words;
 pub mod remove;
 mod replaced_file;
-pub mod restart;
 mod rights_args;
-mod running_gateway;
-pub mod serve;
+pub mod running;
 mod servers_file;
 pub mod sessions;
 pub mod signing_keys;
-pub mod status;
-pub mod stdio;
 pub mod store;
 pub mod terminal;
 pub mod tools;
@@ -62,7 +52,10 @@ pub use self::terminal::{
     output::Output,
     process::{CommandPurpose, ProcessContext},
 };
-use self::terminal::{global_args, inputs};
+use self::{
+    running::{connect, healthcheck, log, logs, restart, running_gateway, serve, status, stdio},
+    terminal::{global_args, inputs},
+};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -12,7 +12,7 @@ use super::{
     arguments::values,
     client,
     probe::Probe,
-    running_gateway::{self, FileReader},
+    running::running_gateway::{self, FileReader},
     servers_file::{EntryLogin, ReadOnlyRule, ServerEntry, ServersFile},
     terminal::{
         documents::{self, Became, FormatArgs},

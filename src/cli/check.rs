@@ -5,9 +5,10 @@ use std::{collections::HashSet, time::Duration};
 use serde_json::json;
 
 use super::{
-    arguments, containment, long_names,
+    arguments, long_names,
     probe::Probe,
-    serve, status, store,
+    running::{containment, serve, status},
+    store,
     terminal::{
         documents::FormatArgs,
         failure::CommandFailure,

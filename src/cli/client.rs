@@ -19,9 +19,8 @@ use self::{
     programs::{ClientProgram, EntryForm, PROGRAMS},
 };
 use super::{
-    arguments,
-    gateway_client::GatewayClient,
-    replaced_file,
+    arguments, replaced_file,
+    running::gateway_client::GatewayClient,
     terminal::{
         documents::{self, Became, FormatArgs},
         failure::CommandFailure,

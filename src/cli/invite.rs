@@ -6,10 +6,10 @@ use serde_json::json;
 
 use super::{
     arguments::{self, values},
-    gateway_client::GatewayClient,
     invitations,
     lookup::meant_user,
     rights_args::OpenedArgs,
+    running::gateway_client::GatewayClient,
     store::{self, AdminStore, IfMissing},
     terminal::{
         documents::{self, Became, FormatArgs},

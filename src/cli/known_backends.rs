@@ -2,7 +2,7 @@
 
 use super::{
     arguments,
-    gateway_client::GatewayClient,
+    running::gateway_client::GatewayClient,
     terminal::{failure::CommandFailure, process::ProcessContext},
 };
 use crate::{

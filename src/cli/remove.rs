@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::{
-    running_gateway::{self, FileReader},
+    running::running_gateway::{self, FileReader},
     servers_file::ServersFile,
     terminal::{
         documents::{self, Became},

@@ -4,8 +4,10 @@ use clap::{Args, Subcommand};
 use http::Method;
 
 use super::{
-    gateway_client::{GatewayArgs, GatewayClient},
-    status,
+    running::{
+        gateway_client::{GatewayArgs, GatewayClient},
+        status,
+    },
     terminal::{
         documents::{self, Became, FormatArgs},
         failure::CommandFailure,

@@ -7,9 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     arguments::{self, SingleServerArgs},
-    gateway_client,
     probe::{Probe, call},
-    serve,
+    running::{gateway_client, serve},
     terminal::{
         documents::FormatArgs,
         failure::CommandFailure,

@@ -10,7 +10,9 @@ use toml_edit::DocumentMut;
 
 use crate::{
     cli::{
-        arguments, running_gateway, store,
+        arguments,
+        running::running_gateway,
+        store,
         terminal::{
             global_args::GlobalArgs,
             output::Output,

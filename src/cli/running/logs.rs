@@ -5,16 +5,19 @@ use http::Method;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::{
-    arguments::values,
-    gateway_client::GatewayClient,
-    terminal::{
-        failure::CommandFailure,
-        output::{Emphasis, Style},
-        process::ProcessContext,
+use super::gateway_client::GatewayClient;
+use crate::{
+    cli::{
+        arguments::values,
+        terminal::{
+            failure::CommandFailure,
+            output::{Emphasis, Style},
+            process::ProcessContext,
+        },
     },
+    model::status::KeptLine,
+    support::printable,
 };
-use crate::{model::status::KeptLine, support::printable};
 
 const EXAMPLES: &str = "\
 Examples:

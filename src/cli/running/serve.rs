@@ -9,17 +9,17 @@ use std::{convert::Infallible, io, net::SocketAddr};
 use tokio::net::TcpListener;
 
 use self::inherited_socket::InheritedSockets;
-use super::{
-    arguments,
-    store::data_access,
-    terminal::{
-        failure::{CommandFailure, Exit, reasons},
-        output::{Emphasis, Output, Style},
-        process::ProcessContext,
-    },
-};
 use crate::{
     app::{self, App, CannotListen, DataLockError, FirstAccess, FirstAccessForm, RestrictedKeys, Sockets},
+    cli::{
+        arguments,
+        store::data_access,
+        terminal::{
+            failure::{CommandFailure, Exit, reasons},
+            output::{Emphasis, Output, Style},
+            process::ProcessContext,
+        },
+    },
     config::{CommandLineOptions, Config, ConfigSource, LogConfig},
     model::Naming,
     oauth::OAuthError,

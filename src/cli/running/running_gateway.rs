@@ -3,15 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{
-    arguments,
-    terminal::{
-        failure::CommandFailure,
-        process::{CommandPurpose, ProcessContext},
-    },
-};
 use crate::{
     app::{ForeignRecords, RunRecord, RunningGateways},
+    cli::{
+        arguments,
+        terminal::{
+            failure::CommandFailure,
+            process::{CommandPurpose, ProcessContext},
+        },
+    },
     config::{self, ConfigSource, UnnamedFiles},
 };
 
@@ -19,7 +19,7 @@ use crate::{
 const ADJACENT: &str = "lockkeeper.toml";
 
 /// The gateway that reads a configuration file.
-pub(super) enum FileReader {
+pub(in crate::cli) enum FileReader {
     /// The gateway that runs on the data of this command.
     Running,
     /// The gateway that runs there reads something else.
@@ -33,7 +33,7 @@ pub(super) enum FileReader {
 /// # Errors
 ///
 /// Wrong usage if a change could be meant for another file, or for one of several gateways.
-pub(super) fn follow(purpose: CommandPurpose, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+pub(in crate::cli) fn follow(purpose: CommandPurpose, process: &mut ProcessContext) -> Result<(), CommandFailure> {
     process.purpose = purpose;
     if purpose == CommandPurpose::Unrelated {
         return Ok(());
@@ -126,7 +126,7 @@ fn take(gateway: &RunRecord, process: &mut ProcessContext) -> Result<(), Command
 }
 
 /// The relation of a configuration file to the gateway that runs on this command's data.
-pub(super) fn reader(file: &Path, process: &ProcessContext) -> FileReader {
+pub(in crate::cli) fn reader(file: &Path, process: &ProcessContext) -> FileReader {
     let Ok(folder) = arguments::data_folder(process) else { return FileReader::Nobody };
     match RunRecord::on(&folder) {
         Some(gateway) if gateway.reads(file) => FileReader::Running,
@@ -136,7 +136,7 @@ pub(super) fn reader(file: &Path, process: &ProcessContext) -> FileReader {
 }
 
 /// A gateway in a few words.
-pub(super) fn description(gateway: &RunRecord) -> String {
+pub(in crate::cli) fn description(gateway: &RunRecord) -> String {
     format!("process {} reads {}, with its data in {}", gateway.pid, file_of(gateway), gateway.data_dir.display())
 }
 

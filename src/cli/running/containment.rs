@@ -1,17 +1,17 @@
 //! The containment of programs as text: a table of the protections, and what is missing. Used by `status` and `check`.
 
-use super::terminal::{
-    output::Style,
-    table::{Cell, TextTable},
-};
 use crate::{
+    cli::terminal::{
+        output::Style,
+        table::{Cell, TextTable},
+    },
     model::{ContainmentStatus, Protection, status::BackendStatus},
     support::printable,
 };
 
 /// A table of the protections of servers that are programs, and notes, with a blank line above; empty if there are no
 /// programs. Programs with the same note share a line.
-pub(super) fn render(backends: &[BackendStatus], style: Style) -> String {
+pub(in crate::cli) fn render(backends: &[BackendStatus], style: Style) -> String {
     let contained: Vec<(&str, &ContainmentStatus)> =
         backends.iter().filter_map(|one| Some((one.id.as_str(), one.containment.as_ref()?))).collect();
     if contained.is_empty() {

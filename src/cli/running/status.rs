@@ -3,19 +3,16 @@
 mod tables;
 
 pub use self::tables::sessions;
-pub(super) use self::tables::state;
+pub(in crate::cli) use self::tables::state;
 use self::tables::{backends, details, groups};
-use super::{
-    containment,
-    gateway_client::GatewayArgs,
-    terminal::{
+use super::{containment, gateway_client::GatewayArgs};
+use crate::{
+    cli::terminal::{
         documents::FormatArgs,
         failure::CommandFailure,
         output::{Emphasis, Style},
         process::{CommandPurpose, ProcessContext},
     },
-};
-use crate::{
     model::status::{
         BackendState, BackendStatus, CertificateStatus, MemoryStatus, OmittedEntry, ProcessStatus, Status, last_output,
         summary,
@@ -37,7 +34,7 @@ pub struct StatusArgs {
 
 impl StatusArgs {
     /// Relation to the running gateway.
-    pub(super) fn purpose(&self) -> CommandPurpose {
+    pub(in crate::cli) fn purpose(&self) -> CommandPurpose {
         self.target.purpose()
     }
 
@@ -143,7 +140,7 @@ pub(super) fn left_out(backends: &[BackendStatus], style: Style) -> String {
 }
 
 /// Notices about versions; backends with the same notices are grouped.
-pub(super) fn versions(backends: &[BackendStatus], style: Style) -> String {
+pub(in crate::cli) fn versions(backends: &[BackendStatus], style: Style) -> String {
     let mut told: Vec<(&BackendStatus, Vec<&str>)> = Vec::new();
     for backend in backends.iter().filter(|backend| !backend.lacks.is_empty() || !backend.notices.is_empty()) {
         let same =
@@ -167,7 +164,7 @@ pub(super) fn versions(backends: &[BackendStatus], style: Style) -> String {
 }
 
 /// The reason, the advice, what is missing, the warnings and the last output of each backend that has any.
-pub(super) fn notes(backends: &[BackendStatus], style: Style) -> String {
+pub(in crate::cli) fn notes(backends: &[BackendStatus], style: Style) -> String {
     backends.iter().map(|backend| note(backend, style)).collect()
 }
 

@@ -8,13 +8,13 @@ use std::{path::PathBuf, time::Duration};
 use tokio::time::timeout;
 
 use self::standard_streams::StandardOutput;
-use super::{
-    arguments,
-    serve::{install, reap_orphans, shutdown_signal},
-    terminal::{failure::CommandFailure, process::ProcessContext},
-};
+use super::serve::{install, reap_orphans, shutdown_signal};
 use crate::{
     app::StdioApp,
+    cli::{
+        arguments,
+        terminal::{failure::CommandFailure, process::ProcessContext},
+    },
     config::{self, CommandLineOptions, Config, files},
     telemetry::Telemetry,
 };

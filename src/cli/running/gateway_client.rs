@@ -14,15 +14,15 @@ use url::{
     form_urlencoded::{self, byte_serialize},
 };
 
-use super::{
-    arguments,
-    terminal::{
-        failure::CommandFailure,
-        process::{CommandPurpose, ProcessContext},
-    },
-};
 use crate::{
     app::{ControlFile, connect_local_socket},
+    cli::{
+        arguments,
+        terminal::{
+            failure::CommandFailure,
+            process::{CommandPurpose, ProcessContext},
+        },
+    },
     config::{PublicUrl, text_of},
     fetch::{self, BodyBound, FetchError, FetchRequest, OpenBounds, OpenClient},
     model::status::Status,
@@ -61,7 +61,7 @@ pub struct GatewayClient {
 
 impl GatewayArgs {
     /// Relation to the running gateway: none if `--url` names another one.
-    pub(super) fn purpose(&self) -> CommandPurpose {
+    pub(in crate::cli) fn purpose(&self) -> CommandPurpose {
         if self.url.is_some() { CommandPurpose::Unrelated } else { CommandPurpose::Asks }
     }
 
@@ -74,7 +74,7 @@ impl GatewayArgs {
 }
 
 /// The API key for a gateway: in this file, else in the environment.
-pub(super) fn api_key(file: Option<&Path>, process: &ProcessContext) -> Result<Secret, CommandFailure> {
+pub(in crate::cli) fn api_key(file: Option<&Path>, process: &ProcessContext) -> Result<Secret, CommandFailure> {
     let key = match file {
         Some(path) => text_of(&process.folder.join(path))
             .map_err(|error| CommandFailure::failed(format!("{} cannot be read", path.display())).why(error))?,
@@ -89,7 +89,7 @@ pub(super) fn api_key(file: Option<&Path>, process: &ProcessContext) -> Result<S
 
 /// The failure of a request with this key to a gateway at a URL; `silent` is the reason if there was no answer. A
 /// gateway refuses all keys that do not open `/mcp` alike, so this asks at `/sse`: a key for the browser opens that.
-pub(super) async fn refused(gateway: &PublicUrl, key: &Secret, silent: Option<String>) -> CommandFailure {
+pub(in crate::cli) async fn refused(gateway: &PublicUrl, key: &Secret, silent: Option<String>) -> CommandFailure {
     if let Some(why) = silent {
         return CommandFailure::failed(format!("the gateway at {gateway} does not answer as one"))
             .why(why)

@@ -6,16 +6,14 @@ use clap::Args;
 use http::Method;
 use serde_json::json;
 
-use super::{
-    gateway_client::GatewayClient,
-    terminal::{
+use super::gateway_client::GatewayClient;
+use crate::{
+    app::MAX_RAISED,
+    cli::terminal::{
         documents::{self, Became, FormatArgs},
         failure::CommandFailure,
         process::ProcessContext,
     },
-};
-use crate::{
-    app::MAX_RAISED,
     config::{log, units},
 };
 

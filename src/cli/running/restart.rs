@@ -4,15 +4,15 @@ use clap::Args;
 use http::Method;
 use serde_json::json;
 
-use super::{
-    gateway_client::GatewayClient,
-    terminal::{
+use super::gateway_client::GatewayClient;
+use crate::{
+    cli::terminal::{
         documents::{self, Became, FormatArgs},
         failure::CommandFailure,
         process::ProcessContext,
     },
+    support::printable_text,
 };
-use crate::support::printable_text;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,10 +1,8 @@
 //! `lockkeeper healthcheck`: asks the gateway on the local data whether it is up. For containers, whose images have no
 //! other HTTP client.
 
-use super::{
-    gateway_client::GatewayClient,
-    terminal::{failure::CommandFailure, process::ProcessContext},
-};
+use super::gateway_client::GatewayClient;
+use crate::cli::terminal::{failure::CommandFailure, process::ProcessContext};
 
 /// `healthcheck`.
 #[derive(Debug, clap::Args)]

@@ -7,18 +7,17 @@ use http::{HeaderName, HeaderValue};
 use tokio::sync::mpsc;
 use url::Url;
 
-use super::{
-    arguments::{self, values},
-    serve::install,
-    stdio,
-    terminal::{
-        failure::CommandFailure,
-        page_viewer::{PageDisplay, PageToShow, PageViewer},
-        pasted_address::PastedLines,
-        process::ProcessContext,
-    },
-};
+use super::{serve::install, stdio};
 use crate::{
+    cli::{
+        arguments::{self, values},
+        terminal::{
+            failure::CommandFailure,
+            page_viewer::{PageDisplay, PageToShow, PageViewer},
+            pasted_address::PastedLines,
+            process::ProcessContext,
+        },
+    },
     config::{
         CommandLineOptions, Config, SingleServer,
         expand::{ReferenceSources, expand},
