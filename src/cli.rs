@@ -4,41 +4,30 @@
 //! usage or configuration. Each subcommand is an argument struct with a `run` method. To add one, write its file, and
 //! add a variant to [`Command`] and an arm to each of its methods.
 
-pub mod add;
 pub mod arguments;
 pub mod audit;
 pub mod backup;
-pub mod check;
 pub mod client;
 pub mod clients;
 pub mod completions;
 pub mod doctor;
 pub mod grants;
 mod help;
-pub mod import;
 pub mod invitations;
 pub mod invite;
 pub mod keys;
 mod known_backends;
-pub mod list;
-mod long_names;
 mod lookup;
 pub mod master_key;
 pub mod migrate;
-mod probe;
-mod program_words;
-pub mod remove;
 mod replaced_file;
 mod rights_args;
 pub mod running;
-mod servers_file;
+pub mod servers;
 pub mod sessions;
 pub mod signing_keys;
 pub mod store;
 pub mod terminal;
-pub mod tools;
-pub mod translate;
-mod unset_variables;
 pub mod upstream;
 pub mod users;
 pub mod version;
@@ -54,6 +43,7 @@ pub use self::terminal::{
 };
 use self::{
     running::{connect, healthcheck, log, logs, restart, running_gateway, serve, status, stdio},
+    servers::{add, check, import, list, program_words, remove, tools, translate},
     terminal::{global_args, inputs},
 };
 

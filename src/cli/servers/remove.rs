@@ -3,17 +3,19 @@
 use clap::Args;
 use serde_json::json;
 
-use super::{
-    running::running_gateway::{self, FileReader},
-    servers_file::ServersFile,
-    terminal::{
-        documents::{self, Became},
-        ending::EndingArgs,
-        failure::CommandFailure,
-        process::ProcessContext,
+use super::servers_file::ServersFile;
+use crate::{
+    cli::{
+        running::running_gateway::{self, FileReader},
+        terminal::{
+            documents::{self, Became},
+            ending::EndingArgs,
+            failure::CommandFailure,
+            process::ProcessContext,
+        },
     },
+    model::BackendId,
 };
-use crate::model::BackendId;
 
 /// `remove`.
 #[derive(Debug, Args)]

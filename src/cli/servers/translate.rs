@@ -7,11 +7,13 @@ use bytes::Bytes;
 use clap::ValueEnum;
 use serde_json::{Value, value::RawValue};
 
-use super::terminal::{failure::CommandFailure, output::Output, process::ProcessContext};
-use crate::mcp::{
-    Capabilities, ClientInfo, ErrorObject, Facts, Message, Method, Outcome, Payload, Revision,
-    jsonrpc::Frame,
-    translate::{Kind, Profile},
+use crate::{
+    cli::terminal::{failure::CommandFailure, output::Output, process::ProcessContext},
+    mcp::{
+        Capabilities, ClientInfo, ErrorObject, Facts, Message, Method, Outcome, Payload, Revision,
+        jsonrpc::Frame,
+        translate::{Kind, Profile},
+    },
 };
 
 const EXAMPLES: &str = "\

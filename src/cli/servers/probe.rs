@@ -5,10 +5,10 @@ use std::{path::Path, sync::Arc, time::Duration};
 use serde_json::{Value, json};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::terminal::failure::CommandFailure;
 use crate::{
     app::stack::Stacks,
     backend::{self, Supervisor},
+    cli::terminal::failure::CommandFailure,
     config::Config,
     gateway::{self, Gateway},
     layers::TaskOwnerDeps,

@@ -5,17 +5,17 @@ use std::{fs, path::PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{
-    running::running_gateway::{self, FileReader},
-    servers_file::ServersFile,
-    terminal::{
-        documents::{self, Became, FormatArgs},
-        failure::CommandFailure,
-        output::number_of,
-        process::ProcessContext,
-    },
-};
+use super::servers_file::ServersFile;
 use crate::{
+    cli::{
+        running::running_gateway::{self, FileReader},
+        terminal::{
+            documents::{self, Became, FormatArgs},
+            failure::CommandFailure,
+            output::number_of,
+            process::ProcessContext,
+        },
+    },
     config::{ImportedFile, ImportedServer, text_of},
     model::BackendId,
     support::printable,

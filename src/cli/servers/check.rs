@@ -4,21 +4,21 @@ use std::{collections::HashSet, time::Duration};
 
 use serde_json::json;
 
-use super::{
-    arguments, long_names,
-    probe::Probe,
-    running::{containment, serve, status},
-    store,
-    terminal::{
-        documents::FormatArgs,
-        failure::CommandFailure,
-        output::{Emphasis, Output, Style, number_of},
-        process::{CommandPurpose, ProcessContext},
-        table::{Cell, TextTable},
-    },
-};
+use super::{long_names, probe::Probe};
 use crate::{
     app::private_proxies,
+    cli::{
+        arguments,
+        running::{containment, serve, status},
+        store,
+        terminal::{
+            documents::FormatArgs,
+            failure::CommandFailure,
+            output::{Emphasis, Output, Style, number_of},
+            process::{CommandPurpose, ProcessContext},
+            table::{Cell, TextTable},
+        },
+    },
     config::{CommandLineOptions, Config},
     model::{
         BackendSpec,
@@ -47,7 +47,7 @@ pub struct CheckArgs {
 
 impl CheckArgs {
     /// Relation to the running gateway: none for a server from the command line.
-    pub(super) fn purpose(&self) -> CommandPurpose {
+    pub(in crate::cli) fn purpose(&self) -> CommandPurpose {
         if self.single.given().is_some() { CommandPurpose::Unrelated } else { CommandPurpose::Asks }
     }
 

@@ -3,16 +3,18 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{
-    arguments,
-    terminal::{
-        documents::FormatArgs,
-        failure::CommandFailure,
-        process::ProcessContext,
-        table::{Cell, TextTable},
+use crate::{
+    cli::{
+        arguments,
+        terminal::{
+            documents::FormatArgs,
+            failure::CommandFailure,
+            process::ProcessContext,
+            table::{Cell, TextTable},
+        },
     },
+    model::{BackendSpec, SocketAddress, TransportSpec},
 };
-use crate::model::{BackendSpec, SocketAddress, TransportSpec};
 
 /// `list`.
 #[derive(Debug, Args)]

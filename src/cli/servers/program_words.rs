@@ -6,7 +6,7 @@ use std::ffi::OsString;
 const WITH_VALUE: [&str; 7] = ["--env", "--header", "--config", "-c", "--data-dir", "--log", "--log-format"];
 
 /// The arguments with `--` before the program for `add`. Anything like an address or a `server.json` is not a program.
-pub(super) fn with_dashes(mut arguments: Vec<OsString>) -> Vec<OsString> {
+pub(in crate::cli) fn with_dashes(mut arguments: Vec<OsString>) -> Vec<OsString> {
     if let Some(at) = program(&arguments) {
         arguments.insert(at, "--".into());
     }

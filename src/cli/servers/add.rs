@@ -9,22 +9,24 @@ use serde_json::{Value, json};
 
 use self::server_description::ServerDescription;
 use super::{
-    arguments::values,
-    client,
     probe::Probe,
-    running::running_gateway::{self, FileReader},
     servers_file::{EntryLogin, ReadOnlyRule, ServerEntry, ServersFile},
-    terminal::{
-        documents::{self, Became, FormatArgs},
-        failure::CommandFailure,
-        inputs,
-        output::number_of,
-        page_viewer,
-        process::ProcessContext,
-    },
     unset_variables,
 };
 use crate::{
+    cli::{
+        arguments::values,
+        client,
+        running::running_gateway::{self, FileReader},
+        terminal::{
+            documents::{self, Became, FormatArgs},
+            failure::CommandFailure,
+            inputs,
+            output::number_of,
+            page_viewer,
+            process::ProcessContext,
+        },
+    },
     config::{Config, ConfigPlace, ConfigProblem, ConfigProblems, secret_argument, text_of},
     model::{
         BackendId, Groups,

@@ -5,18 +5,18 @@ use std::{path::PathBuf, sync::Arc};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::{
-    arguments::{self, SingleServerArgs},
-    probe::{Probe, call},
-    running::{gateway_client, serve},
-    terminal::{
-        documents::FormatArgs,
-        failure::CommandFailure,
-        process::{CommandPurpose, ProcessContext},
-        table::{Cell, TextTable},
-    },
-};
+use super::probe::{Probe, call};
 use crate::{
+    cli::{
+        arguments::{self, SingleServerArgs},
+        running::{gateway_client, serve},
+        terminal::{
+            documents::FormatArgs,
+            failure::CommandFailure,
+            process::{CommandPurpose, ProcessContext},
+            table::{Cell, TextTable},
+        },
+    },
     config::{CommandLineOptions, Config, PublicUrl, SingleServer},
     mcp::{Method, Outcome, Server},
     model::{
@@ -109,7 +109,7 @@ fn object(text: &str) -> Result<Map<String, Value>, String> {
 
 impl ToolsArgs {
     /// Relation to the running gateway: none for a gateway at a URL, or for a server from the command line.
-    pub(super) fn purpose(&self) -> CommandPurpose {
+    pub(in crate::cli) fn purpose(&self) -> CommandPurpose {
         let of = match &self.command {
             None => &self.list.of,
             Some(ToolsCommand::List(args)) => &args.of,

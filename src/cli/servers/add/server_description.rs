@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::cli::servers_file::{EntryLogin, ServerEntry};
+use crate::cli::servers::servers_file::{EntryLogin, ServerEntry};
 
 /// The parts of a `server.json` that an entry needs.
 #[derive(Debug, Deserialize)]

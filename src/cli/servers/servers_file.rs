@@ -7,12 +7,12 @@ use std::{
 
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value, value};
 
-use super::{
-    replaced_file,
-    terminal::{failure::CommandFailure, process::ProcessContext},
-    unset_variables,
-};
+use super::unset_variables;
 use crate::{
+    cli::{
+        replaced_file,
+        terminal::{failure::CommandFailure, process::ProcessContext},
+    },
     config::{
         self, CommandLineOptions, Config, ConfigProblems, ConfigSource, ImportedKey, ImportedServer, tree::ConfigValue,
     },
