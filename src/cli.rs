@@ -7,29 +7,18 @@
 pub mod arguments;
 pub mod audit;
 pub mod backup;
-pub mod client;
-pub mod clients;
 pub mod completions;
 pub mod doctor;
-pub mod grants;
 mod help;
-pub mod invitations;
-pub mod invite;
-pub mod keys;
-mod known_backends;
-mod lookup;
 pub mod master_key;
 pub mod migrate;
+pub mod people;
 mod replaced_file;
-mod rights_args;
 pub mod running;
 pub mod servers;
-pub mod sessions;
 pub mod signing_keys;
 pub mod store;
 pub mod terminal;
-pub mod upstream;
-pub mod users;
 pub mod version;
 
 use std::ffi::OsString;
@@ -42,6 +31,7 @@ pub use self::terminal::{
     process::{CommandPurpose, ProcessContext},
 };
 use self::{
+    people::{client, clients, grants, invitations, invite, keys, sessions, upstream, users},
     running::{connect, healthcheck, log, logs, restart, running_gateway, serve, status, stdio},
     servers::{add, check, import, list, program_words, remove, tools, translate},
     terminal::{global_args, inputs},

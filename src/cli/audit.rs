@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::{
     arguments::values,
-    lookup::{KeyNames, meant_user},
+    people::lookup::{KeyNames, meant_user},
     store::{self, AdminStore, IfMissing},
     terminal::{failure::CommandFailure, process::ProcessContext},
 };

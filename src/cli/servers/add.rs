@@ -16,7 +16,7 @@ use super::{
 use crate::{
     cli::{
         arguments::values,
-        client,
+        people::client,
         running::running_gateway::{self, FileReader},
         terminal::{
             documents::{self, Became, FormatArgs},

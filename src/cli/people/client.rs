@@ -18,17 +18,19 @@ use self::{
     entry::{Existing, GatewayPlace, text, with_entry, without_entry},
     programs::{ClientProgram, EntryForm, PROGRAMS},
 };
-use super::{
-    arguments, replaced_file,
-    running::gateway_client::GatewayClient,
-    terminal::{
-        documents::{self, Became, FormatArgs},
-        failure::CommandFailure,
-        process::ProcessContext,
-        table::{Cell, TextTable},
+use crate::{
+    cli::{
+        arguments, replaced_file,
+        running::gateway_client::GatewayClient,
+        terminal::{
+            documents::{self, Became, FormatArgs},
+            failure::CommandFailure,
+            process::ProcessContext,
+            table::{Cell, TextTable},
+        },
     },
+    config::{Config, PublicUrl, text_of},
 };
-use crate::config::{Config, PublicUrl, text_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -224,7 +226,7 @@ impl ClientArgs {
 }
 
 /// The URL of the gateway for clients, without a slash at the end.
-pub(super) fn root(config: &Config, process: &ProcessContext) -> String {
+pub(in crate::cli) fn root(config: &Config, process: &ProcessContext) -> String {
     // `serve` may have been started on another port than the file names
     let running = || GatewayClient::local(process).ok()?.loopback_url().map(str::to_owned);
     let running = if config.public_url.is_none() { running() } else { None };

@@ -8,7 +8,7 @@ use super::print;
 use crate::{
     cli::{
         arguments::values,
-        rights_args::RightsArgs,
+        people::rights_args::RightsArgs,
         store::{AdminStore, IfMissing},
         terminal::{
             documents::{self, Became, FormatArgs},

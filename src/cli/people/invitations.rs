@@ -4,19 +4,19 @@
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::{
-    lookup::KeyNames,
-    store::{self, AdminStore, IfMissing},
-    terminal::{
-        documents::{self, Became, FormatArgs},
-        ending::{self, EndingArgs},
-        failure::CommandFailure,
-        output::Emphasis,
-        process::ProcessContext,
-        table::{Cell, TextTable},
-    },
-};
+use super::lookup::KeyNames;
 use crate::{
+    cli::{
+        store::{self, AdminStore, IfMissing},
+        terminal::{
+            documents::{self, Became, FormatArgs},
+            ending::{self, EndingArgs},
+            failure::CommandFailure,
+            output::Emphasis,
+            process::ProcessContext,
+            table::{Cell, TextTable},
+        },
+    },
     model::{Invitation, InvitationId, InvitationOffer, InvitationState, Invitee},
     support::Timestamp,
 };

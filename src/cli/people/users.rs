@@ -3,19 +3,21 @@
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::{
-    lookup::{KeyNames, meant_user},
-    store::{AdminStore, IfMissing},
-    terminal::{
-        documents::{self, Became, FormatArgs},
-        ending::{self, EndingArgs},
-        failure::CommandFailure,
-        output::{Emphasis, number_of},
-        process::ProcessContext,
-        table::{Cell, TextTable},
+use super::lookup::{KeyNames, meant_user};
+use crate::{
+    cli::{
+        store::{AdminStore, IfMissing},
+        terminal::{
+            documents::{self, Became, FormatArgs},
+            ending::{self, EndingArgs},
+            failure::CommandFailure,
+            output::{Emphasis, number_of},
+            process::ProcessContext,
+            table::{Cell, TextTable},
+        },
     },
+    model::{EndedUser, UserId, UserOverview},
 };
-use crate::model::{EndedUser, UserId, UserOverview};
 
 /// Subcommands of `users`.
 #[derive(Debug, Subcommand)]

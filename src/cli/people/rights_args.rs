@@ -5,12 +5,13 @@ use std::time::Duration;
 use clap::Args;
 use ipnet::IpNet;
 
-use super::{
-    arguments::values,
-    known_backends, store,
-    terminal::{failure::CommandFailure, process::ProcessContext},
-};
+use super::known_backends;
 use crate::{
+    cli::{
+        arguments::values,
+        store,
+        terminal::{failure::CommandFailure, process::ProcessContext},
+    },
     model::{Access, AllowedNetworks, BackendId, Rights},
     support::Timestamp,
 };

@@ -4,18 +4,18 @@
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::{
-    lookup::{KeyNames, meant_user},
-    store::{AdminStore, IfMissing},
-    terminal::{
-        documents::{self, Became, FormatArgs},
-        ending::{self, EndingArgs},
-        failure::CommandFailure,
-        process::ProcessContext,
-        table::{Cell, TextTable},
-    },
-};
+use super::lookup::{KeyNames, meant_user};
 use crate::{
+    cli::{
+        store::{AdminStore, IfMissing},
+        terminal::{
+            documents::{self, Became, FormatArgs},
+            ending::{self, EndingArgs},
+            failure::CommandFailure,
+            process::ProcessContext,
+            table::{Cell, TextTable},
+        },
+    },
     model::BackendId,
     oauth::OAuthError,
     storage::{StorageError, UpstreamTokenRow},

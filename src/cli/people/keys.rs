@@ -7,19 +7,20 @@ mod set;
 use clap::Subcommand;
 use serde_json::json;
 
-use super::{
-    arguments::values,
-    lookup::meant_key,
-    rights_args::RightsArgs,
-    store::{self, AdminStore, IfMissing},
-    terminal::{
-        documents::{self, Became, FormatArgs},
-        ending::{self, EndingArgs},
-        failure::CommandFailure,
-        process::ProcessContext,
+use super::{lookup::meant_key, rights_args::RightsArgs};
+use crate::{
+    cli::{
+        arguments::values,
+        store::{self, AdminStore, IfMissing},
+        terminal::{
+            documents::{self, Became, FormatArgs},
+            ending::{self, EndingArgs},
+            failure::CommandFailure,
+            process::ProcessContext,
+        },
     },
+    model::{ApiKey, Direct, NewKey, Rights, UserId},
 };
-use crate::model::{ApiKey, Direct, NewKey, Rights, UserId};
 
 const CREATE_EXAMPLES: &str = "\
 Examples:

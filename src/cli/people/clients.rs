@@ -7,17 +7,19 @@ mod print;
 use clap::Subcommand;
 use serde_json::json;
 
-use super::{
-    store::{AdminStore, IfMissing},
-    terminal::{
-        documents::{self, Became, FormatArgs},
-        ending::{self, EndingArgs},
-        failure::CommandFailure,
-        process::{CommandPurpose, ProcessContext},
-        table::{Cell, TextTable},
+use crate::{
+    cli::{
+        store::{AdminStore, IfMissing},
+        terminal::{
+            documents::{self, Became, FormatArgs},
+            ending::{self, EndingArgs},
+            failure::CommandFailure,
+            process::{CommandPurpose, ProcessContext},
+            table::{Cell, TextTable},
+        },
     },
+    model::{ClientId, Registrant},
 };
-use crate::model::{ClientId, Registrant};
 
 /// Subcommands of `clients`.
 #[derive(Debug, Subcommand)]
@@ -71,7 +73,7 @@ pub struct OneClientArgs {
 
 impl ClientsCommand {
     /// Relation to the running gateway.
-    pub(super) fn purpose(&self) -> CommandPurpose {
+    pub(in crate::cli) fn purpose(&self) -> CommandPurpose {
         match self {
             Self::List(_) | Self::Show(_) => CommandPurpose::Asks,
             Self::InitialAccessTokens(command) => command.purpose(),

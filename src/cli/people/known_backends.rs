@@ -1,11 +1,11 @@
 //! Checks the names of servers and groups in arguments against those that exist.
 
-use super::{
-    arguments,
-    running::gateway_client::GatewayClient,
-    terminal::{failure::CommandFailure, process::ProcessContext},
-};
 use crate::{
+    cli::{
+        arguments,
+        running::gateway_client::GatewayClient,
+        terminal::{failure::CommandFailure, process::ProcessContext},
+    },
     config::ConfigSource,
     model::{Access, BackendId},
 };

@@ -9,9 +9,7 @@ use crate::{
             self,
             values::{self, Lifetime},
         },
-        known_backends,
-        lookup::meant_key,
-        rights_args::OpenedArgs,
+        people::{known_backends, lookup::meant_key, rights_args::OpenedArgs},
         store::{self, AdminStore, IfMissing},
         terminal::{
             documents::{self, Became, FormatArgs},

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use http::Method;
 
-use super::{
+use crate::cli::{
     running::{
         gateway_client::{GatewayArgs, GatewayClient},
         status,
@@ -45,7 +45,7 @@ pub struct EndSessionArgs {
 
 impl SessionsCommand {
     /// Relation to the running gateway.
-    pub(super) fn purpose(&self) -> CommandPurpose {
+    pub(in crate::cli) fn purpose(&self) -> CommandPurpose {
         match self {
             Self::List(list) => list.target.purpose(),
             Self::End(_) => CommandPurpose::ChangesData,

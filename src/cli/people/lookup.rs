@@ -2,25 +2,25 @@
 
 use std::collections::HashMap;
 
-use super::{
-    store::{self, AdminStore},
-    terminal::failure::CommandFailure,
-};
 use crate::{
+    cli::{
+        store::{self, AdminStore},
+        terminal::failure::CommandFailure,
+    },
     model::{ApiKey, KeyId, UserId},
     oauth::OAuthError,
 };
 
 /// The names of keys by their ids. A key without a user name is its own user, and is also found by that.
 #[derive(Debug, Default)]
-pub(super) struct KeyNames {
+pub(in crate::cli) struct KeyNames {
     by_id: HashMap<KeyId, String>,
     by_user: HashMap<UserId, String>,
 }
 
 impl KeyNames {
     /// The names of the keys in this store.
-    pub(super) async fn of(store: &AdminStore) -> Result<Self, OAuthError> {
+    pub(in crate::cli) async fn of(store: &AdminStore) -> Result<Self, OAuthError> {
         let mut names = Self::default();
         for key in store.oauth.keys().list().await? {
             if key.user.is_of_key() {
@@ -32,11 +32,11 @@ impl KeyNames {
     }
 
     /// The name of the key that this user is; `None` if the user is not a key.
-    pub(super) fn get(&self, user: &UserId) -> Option<&str> {
+    pub(in crate::cli) fn get(&self, user: &UserId) -> Option<&str> {
         self.by_user.get(user).map(String::as_str)
     }
 
-    pub(super) fn of_key(&self, key: &KeyId) -> Option<&str> {
+    pub(in crate::cli) fn of_key(&self, key: &KeyId) -> Option<&str> {
         self.by_id.get(key).map(String::as_str)
     }
 
@@ -48,7 +48,11 @@ impl KeyNames {
 
 /// The user that an argument means: a user id, else a key without a user name, by the key's id or name. Any other text
 /// is the id of a user without keys. `command` is what was typed before the user, for the advice.
-pub(super) async fn meant_user(store: &AdminStore, text: &str, command: &str) -> Result<UserId, CommandFailure> {
+pub(in crate::cli) async fn meant_user(
+    store: &AdminStore,
+    text: &str,
+    command: &str,
+) -> Result<UserId, CommandFailure> {
     let keys = store.oauth.keys().list().await?;
     if keys.iter().any(|key| key.user.as_str() == text) {
         return Ok(UserId::new(text));

@@ -4,20 +4,18 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{
-    arguments::{self, values},
-    invitations,
-    lookup::meant_user,
-    rights_args::OpenedArgs,
-    running::gateway_client::GatewayClient,
-    store::{self, AdminStore, IfMissing},
-    terminal::{
-        documents::{self, Became, FormatArgs},
-        failure::CommandFailure,
-        process::ProcessContext,
-    },
-};
+use super::{invitations, lookup::meant_user, rights_args::OpenedArgs};
 use crate::{
+    cli::{
+        arguments::{self, values},
+        running::gateway_client::GatewayClient,
+        store::{self, AdminStore, IfMissing},
+        terminal::{
+            documents::{self, Became, FormatArgs},
+            failure::CommandFailure,
+            process::ProcessContext,
+        },
+    },
     model::{Invitation, InvitationLink, InvitationOffer, Invitee, Rights, UserId},
     oauth::{NewInvitation, invitation_rule},
     storage::InvitationAddition,

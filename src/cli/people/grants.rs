@@ -3,19 +3,22 @@
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::{
-    lookup::meant_user,
-    store::{AdminStore, IfMissing},
-    terminal::{
-        documents::{self, Became, FormatArgs},
-        ending::{self, EndingArgs},
-        failure::CommandFailure,
-        output::number_of,
-        process::ProcessContext,
-        table::{Cell, TextTable},
+use super::lookup::meant_user;
+use crate::{
+    cli::{
+        store::{AdminStore, IfMissing},
+        terminal::{
+            documents::{self, Became, FormatArgs},
+            ending::{self, EndingArgs},
+            failure::CommandFailure,
+            output::number_of,
+            process::ProcessContext,
+            table::{Cell, TextTable},
+        },
     },
+    model::TokenDelivery,
+    oauth::GrantView,
 };
-use crate::{model::TokenDelivery, oauth::GrantView};
 
 /// Subcommands of `grants`.
 #[derive(Debug, Subcommand)]

@@ -6,7 +6,7 @@ use super::print;
 use crate::{
     cli::{
         arguments::values,
-        lookup::meant_key,
+        people::lookup::meant_key,
         store::{self, AdminStore, IfMissing},
         terminal::{
             documents::{Became, FormatArgs},
