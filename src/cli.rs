@@ -5,18 +5,13 @@
 //! add a variant to [`Command`] and an arm to each of its methods.
 
 pub mod arguments;
-pub mod audit;
-pub mod backup;
 pub mod completions;
-pub mod doctor;
 mod help;
-pub mod master_key;
-pub mod migrate;
+pub mod operation;
 pub mod people;
 mod replaced_file;
 pub mod running;
 pub mod servers;
-pub mod signing_keys;
 pub mod store;
 pub mod terminal;
 pub mod version;
@@ -31,6 +26,7 @@ pub use self::terminal::{
     process::{CommandPurpose, ProcessContext},
 };
 use self::{
+    operation::{audit, backup, doctor, master_key, migrate, signing_keys},
     people::{client, clients, grants, invitations, invite, keys, sessions, upstream, users},
     running::{connect, healthcheck, log, logs, restart, running_gateway, serve, status, stdio},
     servers::{add, check, import, list, program_words, remove, tools, translate},

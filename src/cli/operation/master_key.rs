@@ -5,18 +5,18 @@ use std::{path::Path, sync::Arc};
 use clap::Subcommand;
 use serde_json::json;
 
-use super::{
-    arguments, store,
-    terminal::{
-        documents::{Became, FormatArgs},
-        ending,
-        failure::CommandFailure,
-        process::ProcessContext,
-    },
-};
 use crate::{
     app::{DataLock, DataLockError, database},
     audit::{Audit, KeyEvent},
+    cli::{
+        arguments, store,
+        terminal::{
+            documents::{Became, FormatArgs},
+            ending,
+            failure::CommandFailure,
+            process::ProcessContext,
+        },
+    },
     config::{DataPlaces, MasterKeyPlace, files},
     oauth::master_key,
     support::{OsRandom, SystemClock},

@@ -3,17 +3,17 @@
 use clap::Args;
 use serde_json::json;
 
-use super::{
-    arguments, store,
-    terminal::{
-        documents::{Became, FormatArgs},
-        ending,
-        failure::CommandFailure,
-        process::ProcessContext,
-    },
-};
 use crate::{
     app::{DataLock, DataLockError, database},
+    cli::{
+        arguments, store,
+        terminal::{
+            documents::{Became, FormatArgs},
+            ending,
+            failure::CommandFailure,
+            process::ProcessContext,
+        },
+    },
     config::{DataPlaces, DatabasePlace},
 };
 

@@ -5,13 +5,13 @@ use std::{fmt::Write as _, time::Duration};
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
-use super::{
-    arguments::values,
-    people::lookup::{KeyNames, meant_user},
-    store::{self, AdminStore, IfMissing},
-    terminal::{failure::CommandFailure, process::ProcessContext},
-};
 use crate::{
+    cli::{
+        arguments::values,
+        people::lookup::{KeyNames, meant_user},
+        store::{self, AdminStore, IfMissing},
+        terminal::{failure::CommandFailure, process::ProcessContext},
+    },
     config::units,
     model::{KeyId, UserId},
     storage::{AuditRow, AuditSearch, StoredAuditRow},

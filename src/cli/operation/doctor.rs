@@ -6,17 +6,17 @@ use clap::{Args, builder::PossibleValuesParser};
 use serde_json::json;
 use url::Url;
 
-use super::{
-    arguments,
-    terminal::{
-        documents::FormatArgs,
-        failure::CommandFailure,
-        output::{Emphasis, Style},
-        process::ProcessContext,
-        table::{Cell, TextTable},
-    },
-};
 use crate::{
+    cli::{
+        arguments,
+        terminal::{
+            documents::FormatArgs,
+            failure::CommandFailure,
+            output::{Emphasis, Style},
+            process::ProcessContext,
+            table::{Cell, TextTable},
+        },
+    },
     doctor::{CLIENTS, ClientProfile, ClientVerdict, Doctor, Examination, Finding, RegistrationPolicy, Severity},
     fetch::OpenClient,
     support::{OsRandom, printable},

@@ -5,15 +5,15 @@ use std::{fs, path::PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use super::{
-    arguments, store,
-    terminal::{
-        documents::{self, Became, FormatArgs},
-        failure::CommandFailure,
-        process::ProcessContext,
-    },
-};
 use crate::{
+    cli::{
+        arguments, store,
+        terminal::{
+            documents::{self, Became, FormatArgs},
+            failure::CommandFailure,
+            process::ProcessContext,
+        },
+    },
     config::{DataPlaces, DatabasePlace, MasterKeyPlace},
     storage::Storage,
 };

@@ -3,17 +3,19 @@
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::{
-    store::{AdminStore, IfMissing},
-    terminal::{
-        documents::{self, Became, FormatArgs},
-        ending::{self, EndingArgs},
-        failure::CommandFailure,
-        process::ProcessContext,
-        table::{Cell, TextTable},
+use crate::{
+    cli::{
+        store::{AdminStore, IfMissing},
+        terminal::{
+            documents::{self, Became, FormatArgs},
+            ending::{self, EndingArgs},
+            failure::CommandFailure,
+            process::ProcessContext,
+            table::{Cell, TextTable},
+        },
     },
+    oauth::signing::{RotationStart, SigningKeyUse, SigningKeyView},
 };
-use crate::oauth::signing::{RotationStart, SigningKeyUse, SigningKeyView};
 
 const EXAMPLES: &str = "\
 Examples:
