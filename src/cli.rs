@@ -1,8 +1,12 @@
 //! The command line, one file for each subcommand. Commands call the other modules; the rules are there.
 //!
+//! The folders [`running`], [`servers`], [`people`] and [`operation`] are groups of `lockkeeper help --all`. The
+//! commands about this program, its last group, have no folder. Commands of all groups use [`terminal`], [`arguments`]
+//! and [`store`], which know no command.
+//!
 //! Results go to standard output; logs, notes and errors go to standard error. Exit codes: 0 done, 1 failed, 2 wrong
-//! usage or configuration. Each subcommand is an argument struct with a `run` method. To add one, write its file, and
-//! add a variant to [`Command`] and an arm to each of its methods.
+//! usage or configuration. Each subcommand is an argument struct with a `run` method. To add one, write its file in the
+//! folder of its group, and add a variant to [`Command`] and an arm to each of its methods.
 
 pub mod arguments;
 pub mod completions;

@@ -1,4 +1,4 @@
-//! Commands for the operator of a gateway: its data and keys, the audit trail, and the login as clients see it.
+//! Commands for the operator: the audit trail, the database and its keys, and the examination of a deployment.
 
 pub mod audit;
 pub mod backup;

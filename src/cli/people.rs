@@ -1,4 +1,4 @@
-//! Commands about people and clients: what they log in with, and what they may do.
+//! Commands about people and their clients: keys, invitations and logins, and the rights that these give.
 
 pub mod client;
 pub mod clients;

@@ -1,4 +1,5 @@
-//! Commands that run a gateway, and those that ask or steer the one that runs.
+//! Commands that run a gateway, and commands that ask or steer the running one. Commands of other folders reach it with
+//! the client here.
 
 pub mod connect;
 pub(super) mod containment;

@@ -1,4 +1,5 @@
-//! Commands on the servers behind the gateway: the file that lists them, their tools, and what each offers.
+//! Commands on the servers behind the gateway: the file that lists them, their tools, and their messages in other
+//! protocol versions.
 
 pub mod add;
 pub mod check;

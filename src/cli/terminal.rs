@@ -1,4 +1,5 @@
-//! A command's process, the options of every command, and everything that commands print and ask. Knows no command.
+//! The base of every command: its process, the options that all have, output, failures, and questions on the terminal.
+//! Knows no command.
 
 pub mod documents;
 pub mod ending;
