@@ -1,81 +1,40 @@
 //! The command line, one file for each subcommand. Commands call the other modules; the rules are there.
 //!
+//! The folders [`running`], [`servers`], [`people`] and [`operation`] are groups of `lockkeeper help --all`. The
+//! commands about this program, its last group, have no folder. Commands of all groups use [`terminal`], [`arguments`]
+//! and [`store`], which know no command.
+//!
 //! Results go to standard output; logs, notes and errors go to standard error. Exit codes: 0 done, 1 failed, 2 wrong
-//! usage or configuration. Each subcommand is an argument struct with a `run` method. To add one, write its file, and
-//! add a variant to [`Command`] and an arm to each of its methods.
+//! usage or configuration. Each subcommand is an argument struct with a `run` method. To add one, write its file in the
+//! folder of its group, and add a variant to [`Command`] and an arm to each of its methods.
 
-pub mod add;
 pub mod arguments;
-pub mod audit;
-pub mod backup;
-mod ca_file;
-
-pub mod check;
-pub mod client;
-pub mod clients;
-mod completed_names;
 pub mod completions;
-pub mod connect;
-mod containment;
-mod data_access;
-pub mod doctor;
-mod documents;
-pub mod ending;
-pub mod failure;
-pub mod gateway_client;
-pub mod global_args;
-pub mod grants;
-pub mod healthcheck;
 mod help;
-pub mod import;
-mod inputs;
-pub mod invitations;
-pub mod invite;
-pub mod keys;
-mod known_backends;
-pub mod list;
-pub mod log;
-pub mod logs;
-mod long_names;
-pub mod master_key;
-mod meant_user;
-pub mod migrate;
-mod operator;
-pub mod output;
-pub mod page_viewer;
-mod pasted_address;
-mod probe;
-pub mod process;
-mod program_words;
-pub mod remove;
+pub mod operation;
+pub mod people;
 mod replaced_file;
-pub mod restart;
-mod rights_args;
-mod running_gateway;
-pub mod serve;
-mod servers_file;
-pub mod sessions;
-pub mod signing_keys;
-pub mod status;
-pub mod stdio;
+pub mod running;
+pub mod servers;
 pub mod store;
-pub mod table;
-pub mod tools;
-pub mod translate;
-mod unset_variables;
-pub mod upstream;
-pub mod users;
-mod values;
+pub mod terminal;
 pub mod version;
 
 use std::ffi::OsString;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, error::ContextKind};
 
-pub use self::{
+pub use self::terminal::{
     failure::{CommandFailure, Exit},
     output::Output,
     process::{CommandPurpose, ProcessContext},
+};
+use self::{
+    operation::{audit, backup, doctor, master_key, migrate, signing_keys},
+    people::{client, clients, grants, invitations, invite, keys, sessions, upstream, users},
+    running::{connect, healthcheck, log, logs, restart, running_gateway, serve, status, stdio},
+    servers::{add, check, import, list, program_words, remove, tools, translate},
+    terminal::{global_args, inputs},
 };
 
 const EXAMPLES: &str = "\

@@ -1,11 +1,17 @@
 //! Arguments that several commands share, and the configuration and data that they lead to.
 
-use std::path::PathBuf;
+pub(super) mod values;
+
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{failure::CommandFailure, process::ProcessContext};
-use crate::config::{self, CommandLineOptions, Config, DataPlaces, Environment, secret_argument};
+use super::terminal::{failure::CommandFailure, process::ProcessContext};
+use crate::{
+    config::{self, CommandLineOptions, Config, DataPlaces, Environment, secret_argument, text_of},
+    fetch::tls,
+    model::NetworkSpec,
+};
 
 /// A single server.
 #[derive(Debug, Clone, Default, Args)]
@@ -16,14 +22,6 @@ pub struct SingleServerArgs {
     /// Serves only this program, without name prefixes
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
-}
-
-/// Output format.
-#[derive(Debug, Clone, Copy, Default, Args)]
-pub struct FormatArgs {
-    /// Prints JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 // === impl SingleServerArgs ===
@@ -74,4 +72,23 @@ pub fn load_with(
     process: &ProcessContext,
 ) -> Result<Config, CommandFailure> {
     Ok(config::load(given, environment, &process.folder)?)
+}
+
+/// Network settings that also trust the certificate authorities in the file of `--ca-file`.
+pub(super) fn network_with_ca_file(
+    file: Option<&Path>,
+    process: &ProcessContext,
+) -> Result<NetworkSpec, CommandFailure> {
+    let Some(file) = file else { return Ok(NetworkSpec::default()) };
+    let wrong = |why: &dyn std::fmt::Display| {
+        CommandFailure::usage(format!("{} cannot be used as `--ca-file`", file.display())).why(why)
+    };
+    let unread = |error| CommandFailure::failed(format!("{} cannot be read", file.display())).why(error);
+    let pem = text_of(&process.folder.join(file)).map_err(unread)?;
+    if !pem.contains("-----BEGIN CERTIFICATE-----") {
+        return Err(wrong(&"it has no certificate in PEM"));
+    }
+    let network = NetworkSpec { authorities: Some(pem), ..NetworkSpec::default() };
+    tls::client_config(&network).map_err(|error| wrong(&error))?;
+    Ok(network)
 }

@@ -1,5 +1,7 @@
 //! `lockkeeper completions` and `lockkeeper man`: scripts for shells, and pages for `man`.
 
+mod completed_names;
+
 use std::{
     ffi::OsString,
     fs, io,
@@ -9,8 +11,7 @@ use std::{
 use clap_complete::{Shell, env::Shells};
 use clap_mangen::Man;
 
-use super::{
-    completed_names,
+use super::terminal::{
     failure::{CommandFailure, Exit},
     process::ProcessContext,
 };

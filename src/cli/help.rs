@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{failure::CommandFailure, process::ProcessContext};
+use super::terminal::{failure::CommandFailure, process::ProcessContext};
 
 /// The commands of the first page.
 const FIRST: [&str; 12] =

@@ -1,12 +1,15 @@
 //! Opens the authorization server's data for administration commands. A gateway may run on it at the same time.
 
+pub(super) mod data_access;
+
 use std::sync::Arc;
 
 use super::{
-    arguments, data_access,
-    failure::{CommandFailure, Exit},
-    operator,
-    process::{CommandPurpose, ProcessContext},
+    arguments,
+    terminal::{
+        failure::{CommandFailure, Exit},
+        process::{CommandPurpose, ProcessContext},
+    },
 };
 use crate::{
     app::{self, RunRecord, database},
@@ -58,7 +61,7 @@ impl AdminStore {
         };
         files::create(folder).map_err(|error| unusable(&error))?;
         let storage = database::open(database).await.map_err(|error| unusable(&error))?;
-        let opened = open_oauth(&storage, &places, operator::name(process)).await;
+        let opened = open_oauth(&storage, &places, process.operator()).await;
         let oauth = opened.map_err(|error| {
             let failure = unusable(&error);
             if error.is_of_configuration() { CommandFailure { exit: Exit::Usage, ..failure } } else { failure }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{arguments::FormatArgs, process::ProcessContext};
+use super::terminal::{documents::FormatArgs, process::ProcessContext};
 use crate::mcp::Revision;
 
 /// `version`.

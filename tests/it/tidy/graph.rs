@@ -2,7 +2,7 @@
 //!
 //! A path counts anywhere: in a `use`, or in code after `crate::`, `super::`, `self::` or the name of a child. A
 //! parent's `pub use` of its children is no dependency of the parent, unless its own code names what it re-exports: a
-//! path through it depends on its target file.
+//! path through it depends on its target file. The path of a visibility, as in `pub(in crate::a)`, does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -130,7 +130,7 @@ impl File {
             open = after;
         }
         rest.push_str(open);
-        for word in rest.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')) {
+        for word in without_visibilities(&rest).split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')) {
             let parts: Vec<String> = word.split("::").map(str::to_owned).collect();
             if let Some(reexported) = file.reexports.get(&parts[0]) {
                 file.paths.push(reexported.clone());
@@ -184,6 +184,13 @@ fn split_use(text: &str) -> Option<(&str, &str)> {
     }
 }
 
+/// The code with `pub` in place of `pub(in path)`.
+fn without_visibilities(code: &str) -> String {
+    let mut parts = code.split("pub(in ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |before, part| before + "pub" + part.split_once(')').map_or("", |(_, after)| after))
+}
+
 /// The paths of a `use` tree.
 fn expand(prefix: &[String], tree: &str) -> Vec<ModulePath> {
     let (head, group) = match tree.split_once('{') {
@@ -229,6 +236,17 @@ fn paths_are_read_as_the_compiler_reads_them() {
     assert_eq!(to("x.rs"), ["a/c/d.rs"]);
     assert_eq!(graph.cycles_in("a"), [["a.rs", "a/b.rs", "a/c.rs"]]);
     assert_eq!(graph.cycles_between_modules(), [["a", "x"]]);
+}
+
+#[test]
+fn a_visibility_is_no_dependency() {
+    let sources = [
+        ("a.rs", "mod b;\nfn f() { b::g() }"),
+        ("a/b.rs", "mod c;\npub(in crate::a) use self::c::C;\npub(in crate::a) fn g() {}"),
+        ("a/b/c.rs", "pub(in crate::a) struct C;"),
+    ]
+    .map(|(path, code)| (path.to_owned(), code.to_owned()));
+    assert!(Graph::of(&sources).cycles_in("a").is_empty());
 }
 
 #[test]
