@@ -29,11 +29,8 @@ mod introspection_endpoint;
 mod invitations;
 mod key_changes;
 pub mod logged_reason;
-pub mod master_key;
 mod metadata;
 pub mod oauth_settings;
-pub mod opaque;
-mod pepper;
 pub mod pkce;
 pub mod policy;
 mod provider_accounts;
@@ -45,8 +42,8 @@ pub mod revocation;
 mod revocation_endpoint;
 mod revocation_watch;
 mod routes;
+mod secrets;
 mod server_choice;
-pub mod signing;
 mod token;
 mod usage;
 mod users;
@@ -80,15 +77,27 @@ pub use self::{
     provider_accounts::{ClaimedAddress, GivenRights},
     redirect_uri::RedirectTarget,
     revocation::EndedAccess,
+    secrets::{master_key, opaque, signing},
     server_choice::{ChoiceRefusal, ChosenServers, OfferedServers, ServerChoice},
     verify::{CredentialAccess, VerifiedCredential},
 };
 use self::{
-    client_auth::ClientAuthenticator, client_documents::ClientDocuments, dependencies::OAuthDeps,
-    introspection_endpoint::IntrospectionEndpoint, pepper::Pepper, pushed_request_endpoint::PushedRequestEndpoint,
-    rate_limits::RateLimits, registration::Registrations, revocation::Revocations,
-    revocation_endpoint::RevocationEndpoint, revocation_watch::RevocationWatch, routes::Endpoints,
-    signing::SigningKeys, token::TokenEndpoint, usage::UsageRecorder, users::Users, verify::Verifier,
+    client_auth::ClientAuthenticator,
+    client_documents::ClientDocuments,
+    dependencies::OAuthDeps,
+    introspection_endpoint::IntrospectionEndpoint,
+    pushed_request_endpoint::PushedRequestEndpoint,
+    rate_limits::RateLimits,
+    registration::Registrations,
+    revocation::Revocations,
+    revocation_endpoint::RevocationEndpoint,
+    revocation_watch::RevocationWatch,
+    routes::Endpoints,
+    secrets::{pepper::Pepper, signing::SigningKeys},
+    token::TokenEndpoint,
+    usage::UsageRecorder,
+    users::Users,
+    verify::Verifier,
 };
 use crate::{
     audit::Audit,

@@ -3,7 +3,7 @@
 use jsonwebtoken::{Algorithm, Header};
 use serde::{Deserialize, Serialize};
 
-use super::{error::OAuthError, signing::KeySet};
+use super::{error::OAuthError, secrets::signing::KeySet};
 use crate::support::{CompactToken, Secret, Timestamp};
 
 /// Maximum length of a token, in bytes: four times the length of an issued token (`OA-105`).
@@ -94,7 +94,10 @@ mod tests {
         audit::Audit,
         model::RateLimitScope,
         oauth::{
-            OAuthSettings, dependencies::OAuthDeps, pepper::Pepper, rate_limits::RateLimits, signing::SigningKeys,
+            OAuthSettings,
+            dependencies::OAuthDeps,
+            rate_limits::RateLimits,
+            secrets::{pepper::Pepper, signing::SigningKeys},
         },
         storage::Storage,
         support::{ManualClock, SealingKey, SeededRandom},

@@ -3,8 +3,12 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use super::{
-    dependencies::OAuthDeps, error::OAuthError, opaque, pepper::Pepper, rate_limits::RateLimit,
-    revocation::Revocations, usage::UsageRecorder,
+    dependencies::OAuthDeps,
+    error::OAuthError,
+    rate_limits::RateLimit,
+    revocation::Revocations,
+    secrets::{opaque, pepper::Pepper},
+    usage::UsageRecorder,
 };
 use crate::{
     audit::{InvitationEvent, KeyEvent, RefusalEvent},

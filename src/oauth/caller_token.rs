@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use jsonwebtoken::{Algorithm, Header};
 use serde::Serialize;
 
-use super::{dependencies::OAuthDeps, signing::SigningKeys};
+use super::{dependencies::OAuthDeps, secrets::signing::SigningKeys};
 use crate::{
     model::{CallerIdentity, ClientId, IdentitySigner, SignedIdentity},
     support::Secret,

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use serde_json::json;
 
 use super::{
-    api_keys::Keys, dependencies::OAuthDeps, error::OAuthError, opaque, redirect_uri::RedirectUri,
-    revocation::Revocations,
+    api_keys::Keys, dependencies::OAuthDeps, error::OAuthError, redirect_uri::RedirectUri, revocation::Revocations,
+    secrets::opaque,
 };
 use crate::{
     audit::ClientEvent,

@@ -15,10 +15,9 @@ use super::{
     client_lookup::{self, ClientRefusal},
     dependencies::OAuthDeps,
     error::{ErrorResponse, OAuthError},
-    opaque,
-    pepper::Pepper,
     rate_limits::RateLimit,
     registration::Registrations,
+    secrets::{opaque, pepper::Pepper},
     server_choice::{ChoiceRefusal, OfferedServers, ServerChoice},
     usage::UsageRecorder,
 };

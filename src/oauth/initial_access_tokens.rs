@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::{
     dependencies::OAuthDeps,
     error::{ErrorResponse, InitialAccessProblem, OAuthError},
-    opaque,
     rate_limits::RateLimit,
+    secrets::opaque,
 };
 use crate::{
     audit::ClientEvent,

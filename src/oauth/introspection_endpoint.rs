@@ -14,8 +14,7 @@ use super::{
     dependencies::OAuthDeps,
     error::{ErrorResponse, OAuthError, Scheme},
     logged_reason::ClientProblem,
-    opaque,
-    signing::SigningKeys,
+    secrets::{opaque, signing::SigningKeys},
 };
 use crate::{
     model::{Client, Grant, GrantId},

@@ -10,7 +10,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use super::{
     api_keys::{KeyHolder, KeyRefusal, Keys},
     error::OAuthError,
-    opaque,
+    secrets::opaque,
 };
 use crate::{
     audit::InvitationEvent,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{api_keys::Keys, error::OAuthError, opaque};
+use super::{api_keys::Keys, error::OAuthError, secrets::opaque};
 use crate::{
     audit::KeyEvent,
     model::{ApiKey, KeyChange, KeyId, KeyKind, KeyRotation, Rights, RotatedUser, UserId},

@@ -14,10 +14,9 @@ use super::{
     dependencies::OAuthDeps,
     error::{ErrorResponse, OAuthError},
     initial_access_tokens::InitialAccessTokens,
-    opaque,
-    pepper::Pepper,
     rate_limits::RateLimit,
     redirect_uri::RedirectUri,
+    secrets::{opaque, pepper::Pepper},
 };
 use crate::{
     audit::ClientEvent,

@@ -17,7 +17,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    access_token::Claims, dependencies::OAuthDeps, error::OAuthError, signing::SigningKeys, usage::UsageRecorder,
+    access_token::Claims, dependencies::OAuthDeps, error::OAuthError, secrets::signing::SigningKeys,
+    usage::UsageRecorder,
 };
 use crate::{
     model::{GrantId, KeyId, UserId},

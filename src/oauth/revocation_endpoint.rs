@@ -7,9 +7,8 @@ use super::{
     client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
     dependencies::OAuthDeps,
     error::ErrorResponse,
-    opaque,
     revocation::Revocations,
-    signing::SigningKeys,
+    secrets::{opaque, signing::SigningKeys},
 };
 use crate::{
     audit::{GrantEvent, GrantParties, Revoker},

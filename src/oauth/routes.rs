@@ -28,7 +28,7 @@ use super::{
     pushed_request_endpoint::PushedRequestEndpoint,
     registration::Registrations,
     revocation_endpoint::RevocationEndpoint,
-    signing::SigningKeys,
+    secrets::signing::SigningKeys,
     token::TokenEndpoint,
 };
 use crate::{

@@ -21,7 +21,7 @@ use super::{
     error::ErrorResponse,
     oauth_settings::OAuthSettings,
     revocation::Revocations,
-    signing::SigningKeys,
+    secrets::signing::SigningKeys,
     usage::UsageRecorder,
 };
 use crate::model::GrantType;

@@ -19,9 +19,8 @@ use super::{
     api_keys::{KeyRefusal, Keys},
     dependencies::OAuthDeps,
     error::OAuthError,
-    opaque,
     revocation::Revocations,
-    signing::SigningKeys,
+    secrets::{opaque, signing::SigningKeys},
     usage::UsageRecorder,
 };
 use crate::{

@@ -11,8 +11,8 @@ use crate::{
         api_keys::{AccountEntry, Keys},
         error::ErrorResponse,
         form::Params,
-        opaque,
         rate_limits::RateLimit,
+        secrets::opaque,
     },
     storage::StorageError,
 };

@@ -10,7 +10,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use zeroize::Zeroizing;
 
 use crate::{
-    oauth::{error::OAuthError, opaque},
+    oauth::{error::OAuthError, secrets::opaque},
     support::{Random, SealingKey},
 };
 

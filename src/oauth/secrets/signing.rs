@@ -17,9 +17,9 @@ pub use self::{
     key_set::{KeySet, SigningKeyUse, SigningKeyView},
     sealed_key::sealing_context,
 };
-use super::{dependencies::OAuthDeps, error::OAuthError};
 use crate::{
     audit::KeyEvent,
+    oauth::{dependencies::OAuthDeps, error::OAuthError},
     support::{SealingKey, Secret},
 };
 
@@ -51,7 +51,7 @@ pub enum RotationStart {
 impl SigningKeys {
     /// Loads the keys from the store, and creates the first one if there is none. Private keys are encrypted under the
     /// master key.
-    pub(super) async fn load(deps: OAuthDeps, master: SealingKey) -> Result<Self, OAuthError> {
+    pub(in crate::oauth) async fn load(deps: OAuthDeps, master: SealingKey) -> Result<Self, OAuthError> {
         if deps.storage.signing_keys().list().await?.is_empty() {
             let now = deps.now();
             let first = generate(&master, &*deps.random, now)?;
@@ -64,12 +64,12 @@ impl SigningKeys {
         Ok(Self { deps, master, loaded })
     }
 
-    pub(super) fn current(&self) -> Arc<KeySet> {
+    pub(in crate::oauth) fn current(&self) -> Arc<KeySet> {
         self.loaded.load_full()
     }
 
     /// The public keys in the form of RFC 7517.
-    pub(super) fn jwks(&self) -> Value {
+    pub(in crate::oauth) fn jwks(&self) -> Value {
         self.current().jwks(self.deps.now())
     }
 
@@ -119,7 +119,7 @@ impl SigningKeys {
     }
 
     /// Reads the keys from the store. Returns true if one was withdrawn since the last reading.
-    pub(super) async fn sync(&self) -> Result<bool, OAuthError> {
+    pub(in crate::oauth) async fn sync(&self) -> Result<bool, OAuthError> {
         let read = Arc::new(KeySet::read(self.deps.storage.for_rounds().signing_keys().list().await?, &self.master)?);
         let before = self.loaded.swap(Arc::clone(&read));
         read.tell_left_out(Some(&before));
@@ -127,7 +127,7 @@ impl SigningKeys {
     }
 
     /// Rotates the keys if they are old, and deletes keys that are no longer needed.
-    pub(super) async fn maintain(&self) -> Result<(), OAuthError> {
+    pub(in crate::oauth) async fn maintain(&self) -> Result<(), OAuthError> {
         let now = self.deps.now();
         let newest = self.list().await?.into_iter().map(|key| key.signs_from).max();
         if newest.is_none_or(|newest| now.since(newest) >= ROTATED_AFTER) {

@@ -172,7 +172,7 @@ impl SigningKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{oauth::signing::sealed_key, support::SeededRandom};
+    use crate::{oauth::secrets::signing::sealed_key, support::SeededRandom};
 
     #[test]
     fn a_key_that_does_not_open_is_left_out_if_another_one_signs() {

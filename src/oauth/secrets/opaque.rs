@@ -22,7 +22,7 @@ const INVITATION_PREFIX: &str = "lkv_";
 const KEY_ID_LENGTH: usize = 10;
 
 /// The length of a client id in base62: 131 bits (`OA-39`).
-pub(super) const CLIENT_ID_LENGTH: usize = 22;
+pub(in crate::oauth) const CLIENT_ID_LENGTH: usize = 22;
 const BODY_LENGTH: usize = 43;
 const CHECKSUM_LENGTH: usize = 6;
 
@@ -68,17 +68,17 @@ pub fn mint_refresh(random: &dyn Random) -> Secret {
 }
 
 /// Creates an initial access token: `lki_<body>_<checksum>`.
-pub(super) fn mint_initial_access(random: &dyn Random) -> Secret {
+pub(in crate::oauth) fn mint_initial_access(random: &dyn Random) -> Secret {
     mint(INITIAL_ACCESS_PREFIX, random)
 }
 
 /// Creates the secret of an invitation's link: `lkv_<body>_<checksum>`.
-pub(super) fn mint_invitation(random: &dyn Random) -> Secret {
+pub(in crate::oauth) fn mint_invitation(random: &dyn Random) -> Secret {
     mint(INVITATION_PREFIX, random)
 }
 
 /// True if the text has the form and checksum of the secret of an invitation.
-pub(super) fn is_invitation(text: &str) -> bool {
+pub(in crate::oauth) fn is_invitation(text: &str) -> bool {
     is_of(INVITATION_PREFIX, text)
 }
 
@@ -88,7 +88,7 @@ pub fn is_refresh(text: &str) -> bool {
 }
 
 /// True if the text has the form and checksum of an initial access token.
-pub(super) fn is_initial_access(text: &str) -> bool {
+pub(in crate::oauth) fn is_initial_access(text: &str) -> bool {
     is_of(INITIAL_ACCESS_PREFIX, text)
 }
 

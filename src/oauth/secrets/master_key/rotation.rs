@@ -12,7 +12,7 @@ use super::{
     key_file::KeyFile,
 };
 use crate::{
-    oauth::{error::OAuthError, signing},
+    oauth::{error::OAuthError, secrets::signing},
     storage::{MasterSealed, Storage},
     support::{Random, SealingKey},
     vault,
