@@ -17,7 +17,6 @@ pub(crate) mod client_documents;
 mod client_key_sets;
 mod client_keys;
 mod client_lookup;
-mod clients;
 pub mod cors;
 mod dependencies;
 pub mod device;
@@ -37,6 +36,7 @@ mod provider_accounts;
 mod pushed_request_endpoint;
 mod rate_limits;
 pub mod redirect_uri;
+mod registered_clients;
 mod registration;
 pub mod revocation;
 mod revocation_endpoint;
@@ -63,8 +63,6 @@ pub use self::{
     },
     backend_names::BackendNames,
     client_keys::ClientKeySet,
-    clients::RegisteredClients,
-    clients::{NewClientKeys, OperatorClient, ServiceAccount},
     device::{DeviceAuthorizations, DeviceRefusal, DeviceVerdict, PendingDevice, UserCode},
     error::OAuthError,
     grants::{GrantView, Grants},
@@ -76,6 +74,7 @@ pub use self::{
     policy::StrangerVerdict,
     provider_accounts::{ClaimedAddress, GivenRights},
     redirect_uri::RedirectTarget,
+    registered_clients::{NewClientKeys, OperatorClient, RegisteredClients, ServiceAccount},
     revocation::EndedAccess,
     secrets::{master_key, opaque, signing},
     server_choice::{ChoiceRefusal, ChosenServers, OfferedServers, ServerChoice},
