@@ -2,8 +2,8 @@
 //!
 //! A grant is one consent of one user, through one API key, to one client, for one endpoint. Codes, refresh tokens and
 //! access tokens belong to it and end with it. To extend the server, add a file: another source of clients next to
-//! `registration`, another client authentication method in `client_auth`, another grant type in `token/`. The file of
-//! [`crate::model::ApiKey`] describes the basis of a grant.
+//! `clients/registration.rs`, another client authentication method in `clients/client_auth.rs`, another grant type in
+//! `token/`. The file of [`crate::model::ApiKey`] describes the basis of a grant.
 
 pub mod access_token;
 pub mod api_keys;
@@ -11,19 +11,13 @@ pub mod authorize;
 mod backend_names;
 mod bound_keys;
 mod caller_token;
-pub(crate) mod client_assertion;
-mod client_auth;
-pub(crate) mod client_documents;
-mod client_key_sets;
-mod client_keys;
-mod client_lookup;
+mod clients;
 pub mod cors;
 mod dependencies;
 pub mod device;
 pub mod error;
 pub mod form;
 pub mod grants;
-mod initial_access_tokens;
 mod introspection_endpoint;
 mod invitations;
 mod key_changes;
@@ -35,9 +29,6 @@ pub mod policy;
 mod provider_accounts;
 mod pushed_request_endpoint;
 mod rate_limits;
-pub mod redirect_uri;
-mod registered_clients;
-mod registration;
 pub mod revocation;
 mod revocation_endpoint;
 mod revocation_watch;
@@ -54,6 +45,7 @@ use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::clients::{client_assertion, client_documents};
 pub use self::{
     api_keys::{AccountEntry, KeyHolder, KeyRefusal, Keys},
     authorize::{
@@ -62,32 +54,32 @@ pub use self::{
         StoreOutcome, Transaction, TransactionId, Trust, UnsealError,
     },
     backend_names::BackendNames,
-    client_keys::ClientKeySet,
+    clients::{
+        client_keys::ClientKeySet,
+        initial_access_tokens::{InitialAccessTokens, NewInitialAccessToken},
+        redirect_uri::{self, RedirectTarget},
+        registered_clients::{NewClientKeys, OperatorClient, RegisteredClients, ServiceAccount},
+    },
     device::{DeviceAuthorizations, DeviceRefusal, DeviceVerdict, PendingDevice, UserCode},
     error::OAuthError,
     grants::{GrantView, Grants},
-    initial_access_tokens::{InitialAccessTokens, NewInitialAccessToken},
     invitations::{
         AcceptedInvitation, InvitationRefusal, InvitationRequest, Invitations, NewInvitation, rule as invitation_rule,
     },
     oauth_settings::{MasterKeySource, OAuthSettings},
     policy::StrangerVerdict,
     provider_accounts::{ClaimedAddress, GivenRights},
-    redirect_uri::RedirectTarget,
-    registered_clients::{NewClientKeys, OperatorClient, RegisteredClients, ServiceAccount},
     revocation::EndedAccess,
     secrets::{master_key, opaque, signing},
     server_choice::{ChoiceRefusal, ChosenServers, OfferedServers, ServerChoice},
     verify::{CredentialAccess, VerifiedCredential},
 };
 use self::{
-    client_auth::ClientAuthenticator,
-    client_documents::ClientDocuments,
+    clients::{client_auth::ClientAuthenticator, client_documents::ClientDocuments, registration::Registrations},
     dependencies::OAuthDeps,
     introspection_endpoint::IntrospectionEndpoint,
     pushed_request_endpoint::PushedRequestEndpoint,
     rate_limits::RateLimits,
-    registration::Registrations,
     revocation::Revocations,
     revocation_endpoint::RevocationEndpoint,
     revocation_watch::RevocationWatch,

@@ -24,13 +24,15 @@ pub use self::{
 };
 use super::{
     api_keys::{KeyHolder, Keys},
-    client_documents::ClientUrl,
-    client_lookup,
+    clients::{
+        client_documents::ClientUrl,
+        client_lookup,
+        redirect_uri::{RedirectTarget, RedirectUri},
+        registration::Registrations,
+    },
     dependencies::OAuthDeps,
     error::{ErrorResponse, OAuthError},
     form::Params,
-    redirect_uri::{RedirectTarget, RedirectUri},
-    registration::Registrations,
     server_choice::ServerChoice,
     usage::UsageRecorder,
 };

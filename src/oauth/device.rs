@@ -11,12 +11,14 @@ use serde_json::{Value, json};
 use super::{
     api_keys::{KeyHolder, Keys},
     authorize::ClientOrigin,
-    client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
-    client_lookup::{self, ClientRefusal},
+    clients::{
+        client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
+        client_lookup::{self, ClientRefusal},
+        registration::Registrations,
+    },
     dependencies::OAuthDeps,
     error::{ErrorResponse, OAuthError},
     rate_limits::RateLimit,
-    registration::Registrations,
     secrets::{opaque, pepper::Pepper},
     server_choice::{ChoiceRefusal, OfferedServers, ServerChoice},
     usage::UsageRecorder,

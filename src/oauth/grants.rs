@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::{
     api_keys::KeyHolder,
+    clients::redirect_uri::{RedirectTarget, RedirectUri},
     dependencies::OAuthDeps,
     error::OAuthError,
-    redirect_uri::{RedirectTarget, RedirectUri},
     revocation::Revocations,
 };
 use crate::{

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{
     access_token::Claims,
     api_keys::Keys,
-    client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
+    clients::client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
     dependencies::OAuthDeps,
     error::{ErrorResponse, OAuthError, Scheme},
     logged_reason::ClientProblem,

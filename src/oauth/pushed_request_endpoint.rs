@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     authorize::{Authorization, PushedRequest},
-    client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
+    clients::client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
     dependencies::OAuthDeps,
     error::ErrorResponse,
     rate_limits::RateLimit,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     access_token::Claims,
-    client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
+    clients::client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
     dependencies::OAuthDeps,
     error::ErrorResponse,
     revocation::Revocations,

@@ -15,8 +15,11 @@ use serde_json::{Value, json};
 use tower_http::set_header::SetResponseHeaderLayer;
 
 use super::{
-    client_auth::ClientRequest,
-    client_documents::{ClientDocumentSupport, ClientDocuments},
+    clients::{
+        client_auth::ClientRequest,
+        client_documents::{ClientDocumentSupport, ClientDocuments},
+        registration::Registrations,
+    },
     cors,
     device::DeviceAuthorizations,
     error::{ErrorResponse, record_refusal},
@@ -26,7 +29,6 @@ use super::{
     oauth_settings::OAuthSettings,
     policy::StrangerVerdict,
     pushed_request_endpoint::PushedRequestEndpoint,
-    registration::Registrations,
     revocation_endpoint::RevocationEndpoint,
     secrets::signing::SigningKeys,
     token::TokenEndpoint,

@@ -17,7 +17,7 @@ use self::{
 };
 use super::{
     api_keys::Keys,
-    client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
+    clients::client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
     error::ErrorResponse,
     oauth_settings::OAuthSettings,
     revocation::Revocations,

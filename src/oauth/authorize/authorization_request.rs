@@ -11,13 +11,15 @@ use crate::{
     audit::{Audit, RefusalEvent},
     model::{Client, ClientId, ClientIp, ConsentRule, Endpoint, Registrant, Scopes},
     oauth::{
-        client_lookup,
+        clients::{
+            client_lookup,
+            redirect_uri::{RedirectTarget, RedirectUri},
+        },
         dependencies::OAuthDeps,
         error::{ErrorResponse, OAuthError},
         form::{Params, Repeated},
         oauth_settings::OAuthSettings,
         pkce::CodeChallenge,
-        redirect_uri::{RedirectTarget, RedirectUri},
     },
     support::Secret,
 };

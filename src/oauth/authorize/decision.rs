@@ -18,11 +18,9 @@ use crate::{
     model::{Client, ConsentRule, Grant, GrantId, Scope, Scopes, Target, TokenDelivery},
     oauth::{
         api_keys::{KeyHolder, Keys},
-        client_lookup,
+        clients::{client_lookup, redirect_uri::RedirectUri, registration::Registrations},
         dependencies::OAuthDeps,
         error::OAuthError,
-        redirect_uri::RedirectUri,
-        registration::Registrations,
         secrets::opaque,
         server_choice::{ChoiceRefusal, OfferedServers, ServerChoice},
         usage::UsageRecorder,

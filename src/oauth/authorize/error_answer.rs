@@ -6,8 +6,8 @@ use crate::{
     model::{ClientId, TokenDelivery},
     oauth::{
         api_keys::KeyHolder,
+        clients::redirect_uri::{RedirectTarget, RedirectUri},
         dependencies::OAuthDeps,
-        redirect_uri::{RedirectTarget, RedirectUri},
     },
 };
 

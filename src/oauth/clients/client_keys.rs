@@ -7,7 +7,7 @@ use jsonwebtoken::{
 use serde_json::Value;
 
 /// Algorithms of assertions (`OA-83`), for the metadata.
-pub(super) const ALGORITHMS: [(Algorithm, &str); 4] = [
+pub(in crate::oauth) const ALGORITHMS: [(Algorithm, &str); 4] = [
     (Algorithm::ES256, "ES256"),
     (Algorithm::EdDSA, "EdDSA"),
     (Algorithm::PS256, "PS256"),

@@ -7,15 +7,12 @@
 
 use std::time::Duration;
 
-use super::{
-    client_documents::{ClientDocuments, ClientUrl, DocumentProblem},
-    dependencies::OAuthDeps,
-    error::OAuthError,
-};
+use super::client_documents::{ClientDocuments, ClientUrl, DocumentProblem};
 use crate::{
     audit::ClientEvent,
     fetch::{DocumentError, EgressFault, FetchLimit, LimitedBy},
     model::{Client, ClientId, ClientIp, Registrant},
+    oauth::{dependencies::OAuthDeps, error::OAuthError},
     storage::StoredDocument,
 };
 
@@ -24,7 +21,7 @@ const TOLD_EVERY: Duration = Duration::from_hours(1);
 
 /// Why a client may not ask a person for anything. The text is for that person (`OA-53`).
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ClientRefusal {
+pub(in crate::oauth) enum ClientRefusal {
     /// It never registered, its registration has expired, or the operator revoked it.
     #[error(
         "The gateway does not know this client. Remove the server from your MCP client, clear the authorization it has \
@@ -77,12 +74,16 @@ pub(super) enum ClientRefusal {
 }
 
 /// The client of an authorization request (`OA-63`). Requests that are made to read it are charged to `from`.
-pub(super) async fn of_request(deps: &OAuthDeps, id: &ClientId, from: ClientIp) -> Result<Client, ClientRefusal> {
+pub(in crate::oauth) async fn of_request(
+    deps: &OAuthDeps,
+    id: &ClientId,
+    from: ClientIp,
+) -> Result<Client, ClientRefusal> {
     find(deps, id, Some(from)).await
 }
 
 /// The client of a checked request that a person is deciding about.
-pub(super) async fn of_waiting(deps: &OAuthDeps, id: &ClientId) -> Result<Client, ClientRefusal> {
+pub(in crate::oauth) async fn of_waiting(deps: &OAuthDeps, id: &ClientId) -> Result<Client, ClientRefusal> {
     find(deps, id, None).await
 }
 
@@ -103,7 +104,7 @@ async fn find(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) -> Resu
 
 /// The client that presents something based on a consent, such as a code or a token. `None` if it cannot have a
 /// consent. If its document has changed since the consent, its grants are revoked before this returns (`OA-52`).
-pub(super) async fn of_consent(deps: &OAuthDeps, id: &ClientId) -> Result<Option<Client>, OAuthError> {
+pub(in crate::oauth) async fn of_consent(deps: &OAuthDeps, id: &ClientId) -> Result<Option<Client>, OAuthError> {
     if !ClientUrl::is_meant(id.as_str()) {
         return Ok(deps.storage.clients().lookup(id).await?);
     }
@@ -129,7 +130,7 @@ pub(super) async fn of_consent(deps: &OAuthDeps, id: &ClientId) -> Result<Option
 }
 
 /// Keeps the client that gets a consent, if it has a document.
-pub(super) async fn keep(deps: &OAuthDeps, client: &Client) -> Result<(), OAuthError> {
+pub(in crate::oauth) async fn keep(deps: &OAuthDeps, client: &Client) -> Result<(), OAuthError> {
     let Registrant::Document(consented) = &client.registrant else { return Ok(()) };
     let void = deps.storage.client_documents().keep(client, consented).await?;
     if void > 0 {

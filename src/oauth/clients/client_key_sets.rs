@@ -10,10 +10,11 @@ use std::{sync::Arc, time::Duration};
 use serde_json::Value;
 use url::Url;
 
-use super::{client_keys::ClientKeySet, oauth_settings::OAuthSettings};
+use super::client_keys::ClientKeySet;
 use crate::{
     fetch::{DocumentError, Documents, FetchBudget, FetchRules, FetchedDocument},
     model::{ClientIp, ClientKeys},
+    oauth::oauth_settings::OAuthSettings,
     support::Clock,
 };
 

@@ -11,16 +11,18 @@ use serde_json::{Map, Value, json};
 use super::{
     client_key_sets::jwks_url,
     client_keys::{ClientKeySet, KeySetProblem},
-    dependencies::OAuthDeps,
-    error::{ErrorResponse, OAuthError},
     initial_access_tokens::InitialAccessTokens,
-    rate_limits::RateLimit,
     redirect_uri::RedirectUri,
-    secrets::{opaque, pepper::Pepper},
 };
 use crate::{
     audit::ClientEvent,
     model::{Client, ClientAuth, ClientId, ClientIp, ClientKeys, GrantType, Registrant, Registration, Scopes},
+    oauth::{
+        dependencies::OAuthDeps,
+        error::{ErrorResponse, OAuthError},
+        rate_limits::RateLimit,
+        secrets::{opaque, pepper::Pepper},
+    },
     storage::{NewClient, RegistrationOutcome, UnusedLimits},
     support::{Digest, Secret, Timestamp, printable_name},
 };
@@ -106,7 +108,7 @@ enum AuthMethod {
 }
 
 /// The registration of clients.
-pub(super) struct Registrations {
+pub(in crate::oauth) struct Registrations {
     deps: OAuthDeps,
     pepper: Arc<Pepper>,
     /// Registrations by network (as a MAC). The limit is generous, because hosted clients share a network and a
@@ -118,20 +120,20 @@ pub(super) struct Registrations {
 // === impl Registrations ===
 
 impl Registrations {
-    pub(super) fn new(deps: OAuthDeps, pepper: Arc<Pepper>, tokens: Arc<InitialAccessTokens>) -> Self {
+    pub(in crate::oauth) fn new(deps: OAuthDeps, pepper: Arc<Pepper>, tokens: Arc<InitialAccessTokens>) -> Self {
         let limits = deps.limits.limit("registrations", 60, Duration::from_mins(1));
         Self { deps, pepper, limits, tokens }
     }
 
     /// Refunds one registration to a network after it led to a consent (`OA-42`).
-    pub(super) fn give_back(&self, network: &Digest, now: Timestamp) {
+    pub(in crate::oauth) fn give_back(&self, network: &Digest, now: Timestamp) {
         self.limits.give_back(network.to_base64url(), now);
     }
 
     /// Registers a client and returns its metadata as stored (RFC 7591 3.2.1). A registered public client keeps its id
     /// (`OA-41`). A revoked client is refused until the operator restores it, because a new id would undo the
     /// revocation. `token` is the initial access token in the request, if there is one.
-    pub(super) async fn register(
+    pub(in crate::oauth) async fn register(
         &self,
         body: &[u8],
         token: Option<&str>,
@@ -244,7 +246,7 @@ impl Registrations {
     }
 
     /// Deletes clients without consent beyond the limits.
-    pub(super) async fn purge(&self, now: Timestamp) -> Result<(), OAuthError> {
+    pub(in crate::oauth) async fn purge(&self, now: Timestamp) -> Result<(), OAuthError> {
         Ok(self.deps.storage.clients().purge(&UNUSED_LIMITS, now).await?)
     }
 

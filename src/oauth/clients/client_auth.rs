@@ -9,19 +9,21 @@ use super::{
     client_assertion::{ASSERTION_TYPE, ClientAssertion, VerifiedAssertion},
     client_key_sets::{ClientKeySets, NoKeys},
     client_lookup::{self, ClientRefusal},
-    dependencies::OAuthDeps,
-    error::{ErrorResponse, Scheme},
-    form::{self, Params},
-    logged_reason::{ClientProblem, NamedClient},
-    rate_limits::RateLimit,
 };
 use crate::{
     fetch::DocumentError,
     model::{AssertionAudience, Client, ClientAuth, ClientId, ClientIp, ClientKeys},
+    oauth::{
+        dependencies::OAuthDeps,
+        error::{ErrorResponse, Scheme},
+        form::{self, Params},
+        logged_reason::{ClientProblem, NamedClient},
+        rate_limits::RateLimit,
+    },
     support::{Digest, Secret},
 };
 
-pub(super) struct ClientAuthenticator {
+pub(in crate::oauth) struct ClientAuthenticator {
     deps: OAuthDeps,
     keys: ClientKeySets,
     /// Assertions of each client: each leaves a row until it expires.
@@ -30,15 +32,15 @@ pub(super) struct ClientAuthenticator {
 
 /// A request of a client that authenticates itself.
 #[derive(Clone, Copy)]
-pub(super) struct ClientRequest<'a> {
-    pub(super) headers: &'a HeaderMap,
-    pub(super) form: &'a Params,
-    pub(super) from: ClientIp,
+pub(in crate::oauth) struct ClientRequest<'a> {
+    pub(in crate::oauth) headers: &'a HeaderMap,
+    pub(in crate::oauth) form: &'a Params,
+    pub(in crate::oauth) from: ClientIp,
 }
 
 /// Clients among which to look for the client of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SoughtClient {
+pub(in crate::oauth) enum SoughtClient {
     /// Only clients with a consent.
     Consented,
     /// Any client, even a new one. If a document must be read for it, the address of the request is charged.
@@ -59,14 +61,14 @@ enum ClientCredentials<'a> {
 
 impl ClientAuthenticator {
     /// One client may authenticate with assertions 60 times at once, then once a second.
-    pub(super) fn new(deps: OAuthDeps) -> Self {
+    pub(in crate::oauth) fn new(deps: OAuthDeps) -> Self {
         let keys = ClientKeySets::new(&deps.settings, Arc::clone(&deps.clock));
         let assertions = deps.limits.limit("client assertions", 60, Duration::from_secs(1));
         Self { deps, keys, assertions }
     }
 
     /// Authenticates the client. It must use exactly the method that it registered.
-    pub(super) async fn authenticate(
+    pub(in crate::oauth) async fn authenticate(
         &self,
         request: ClientRequest<'_>,
         sought: SoughtClient,

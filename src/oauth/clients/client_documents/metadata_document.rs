@@ -6,7 +6,7 @@ use url::Url;
 
 use crate::{
     model::{Client, ClientAuth, ClientId, ClientKeys, GrantType, Registrant, Scopes},
-    oauth::{client_key_sets::jwks_url, client_keys::ClientKeySet, redirect_uri::RedirectUri},
+    oauth::clients::{client_key_sets::jwks_url, client_keys::ClientKeySet, redirect_uri::RedirectUri},
     support::{Digest, Timestamp, printable_name},
 };
 

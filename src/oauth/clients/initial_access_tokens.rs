@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use super::{
-    dependencies::OAuthDeps,
-    error::{ErrorResponse, InitialAccessProblem, OAuthError},
-    rate_limits::RateLimit,
-    secrets::opaque,
-};
 use crate::{
     audit::ClientEvent,
     model::{ClientIp, InitialAccessToken, InitialAccessTokenId},
+    oauth::{
+        dependencies::OAuthDeps,
+        error::{ErrorResponse, InitialAccessProblem, OAuthError},
+        rate_limits::RateLimit,
+        secrets::opaque,
+    },
     support::{Secret, Timestamp, printable_name},
 };
 
@@ -38,7 +38,7 @@ pub struct InitialAccessTokens {
 
 impl InitialAccessTokens {
     /// One network may send 10 wrong tokens in 15 minutes. A right token always passes.
-    pub(super) fn new(deps: OAuthDeps) -> Self {
+    pub(in crate::oauth) fn new(deps: OAuthDeps) -> Self {
         let wrong = deps.limits.limit("wrong initial access tokens", 10, Duration::from_secs(90));
         Self { deps, wrong }
     }

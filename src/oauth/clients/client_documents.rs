@@ -9,13 +9,13 @@ use std::{sync::Arc, time::Duration};
 use hashlink::LruCache;
 use parking_lot::Mutex;
 
-pub(super) use self::client_url::ClientUrl;
+pub(in crate::oauth) use self::client_url::ClientUrl;
 use self::egress_health::EgressHealth;
 pub(crate) use self::metadata_document::ClientDocument;
-use super::oauth_settings::OAuthSettings;
 use crate::{
     fetch::{DocumentError, Documents, EgressFault, FetchBudget, FetchRules, FetchedDocument},
     model::{Client, ClientDocumentPolicy, ClientId, ClientIp},
+    oauth::oauth_settings::OAuthSettings,
     support::{Clock, Digest, Timestamp},
 };
 
@@ -29,7 +29,7 @@ const MAX_OUTCOMES: usize = 1000;
 const TOLERANCE: Duration = Duration::from_hours(24);
 
 /// The documents of trusted clients.
-pub(super) struct ClientDocuments {
+pub(in crate::oauth) struct ClientDocuments {
     documents: Documents<ClientDocument>,
     /// Digests of the last outcomes, by client, so that a repeated outcome is not recorded again.
     outcomes: Mutex<LruCache<ClientId, Digest>>,
@@ -40,7 +40,7 @@ pub(super) struct ClientDocuments {
 
 /// Support for documents as the metadata announces it (`OA-11`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ClientDocumentSupport {
+pub(in crate::oauth) enum ClientDocumentSupport {
     Announced,
     /// No documents are read, or this gateway reaches no host.
     Unannounced,
@@ -68,7 +68,7 @@ pub(super) enum DocumentProblem {
 
 impl ClientDocumentSupport {
     /// The announcement of these documents.
-    pub(super) fn of(documents: Option<&ClientDocuments>) -> Self {
+    pub(in crate::oauth) fn of(documents: Option<&ClientDocuments>) -> Self {
         let is_announced = documents.is_some_and(|documents| documents.health.fault().is_none());
         if is_announced { Self::Announced } else { Self::Unannounced }
     }
@@ -78,7 +78,7 @@ impl ClientDocumentSupport {
 
 impl ClientDocuments {
     /// `None` if the configuration turns them off, or nothing can be requested.
-    pub(super) fn new(settings: &OAuthSettings, clock: Arc<dyn Clock>) -> Option<Self> {
+    pub(in crate::oauth) fn new(settings: &OAuthSettings, clock: Arc<dyn Clock>) -> Option<Self> {
         let fetcher = settings.fetcher.as_ref().filter(|_| settings.reads_client_documents())?;
         let policy = settings.policy.get().client_documents.clone();
         let rules = FetchRules { reach: settings.reach(), max_body: MAX_DOCUMENT, deadline: DEADLINE };

@@ -4,16 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
 
-use super::{
-    api_keys::Keys, dependencies::OAuthDeps, error::OAuthError, redirect_uri::RedirectUri, revocation::Revocations,
-    secrets::opaque,
-};
+use super::redirect_uri::RedirectUri;
 use crate::{
     audit::ClientEvent,
     model::{
         AllowedNetworks, ApiKey, Client, ClientAuth, ClientId, ClientKeys, ConsentRule, GrantType, IdentityAssertions,
         KeyAccount, NewAccount, Registrant, Rights,
     },
+    oauth::{api_keys::Keys, dependencies::OAuthDeps, error::OAuthError, revocation::Revocations, secrets::opaque},
     storage::IdleSince,
     support::{Secret, Timestamp, printable_name},
 };
@@ -62,9 +60,9 @@ pub enum NewClientKeys {
 }
 
 pub struct RegisteredClients {
-    pub(super) keys: Arc<Keys>,
-    pub(super) deps: OAuthDeps,
-    pub(super) revocations: Arc<Revocations>,
+    pub(in crate::oauth) keys: Arc<Keys>,
+    pub(in crate::oauth) deps: OAuthDeps,
+    pub(in crate::oauth) revocations: Arc<Revocations>,
 }
 
 impl RegisteredClients {
@@ -125,7 +123,7 @@ impl RegisteredClients {
     }
 
     /// Expires clients that are not used (`OA-43`).
-    pub(super) async fn expire(&self) -> Result<(), OAuthError> {
+    pub(in crate::oauth) async fn expire(&self) -> Result<(), OAuthError> {
         let now = self.deps.now();
         let since =
             IdleSince { unused: now - UNUSED_LIFETIME, idle: now - IDLE_LIFETIME, forgotten: now - IDLE_LIFETIME };
