@@ -6,10 +6,9 @@
 //! `token/`. The file of [`crate::model::ApiKey`] describes the basis of a grant.
 
 pub mod access_token;
-pub mod api_keys;
+mod accounts;
 pub mod authorize;
 mod backend_names;
-mod bound_keys;
 mod caller_token;
 mod clients;
 pub mod cors;
@@ -19,14 +18,11 @@ pub mod error;
 pub mod form;
 pub mod grants;
 mod introspection_endpoint;
-mod invitations;
-mod key_changes;
 pub mod logged_reason;
 mod metadata;
 pub mod oauth_settings;
 pub mod pkce;
 pub mod policy;
-mod provider_accounts;
 mod pushed_request_endpoint;
 mod rate_limits;
 pub mod revocation;
@@ -37,7 +33,6 @@ mod secrets;
 mod server_choice;
 mod token;
 mod usage;
-mod users;
 pub mod verify;
 
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
@@ -46,8 +41,31 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::clients::{client_assertion, client_documents};
+use self::{
+    accounts::users::Users,
+    clients::{client_auth::ClientAuthenticator, client_documents::ClientDocuments, registration::Registrations},
+    dependencies::OAuthDeps,
+    introspection_endpoint::IntrospectionEndpoint,
+    pushed_request_endpoint::PushedRequestEndpoint,
+    rate_limits::RateLimits,
+    revocation::Revocations,
+    revocation_endpoint::RevocationEndpoint,
+    revocation_watch::RevocationWatch,
+    routes::Endpoints,
+    secrets::{pepper::Pepper, signing::SigningKeys},
+    token::TokenEndpoint,
+    usage::UsageRecorder,
+    verify::Verifier,
+};
 pub use self::{
-    api_keys::{AccountEntry, KeyHolder, KeyRefusal, Keys},
+    accounts::{
+        api_keys::{self, AccountEntry, KeyHolder, KeyRefusal, Keys},
+        invitations::{
+            AcceptedInvitation, InvitationRefusal, InvitationRequest, Invitations, NewInvitation,
+            rule as invitation_rule,
+        },
+        provider_accounts::{ClaimedAddress, GivenRights},
+    },
     authorize::{
         Authorization, AuthorizationError, BeginOutcome, Browser, ClientOrigin, DecidedRequest, DecisionOutcome,
         LoginPrompt, PendingAuthorization, Redirect, RequestDecision, RequestSource, RequestState, SentDecision,
@@ -63,32 +81,12 @@ pub use self::{
     device::{DeviceAuthorizations, DeviceRefusal, DeviceVerdict, PendingDevice, UserCode},
     error::OAuthError,
     grants::{GrantView, Grants},
-    invitations::{
-        AcceptedInvitation, InvitationRefusal, InvitationRequest, Invitations, NewInvitation, rule as invitation_rule,
-    },
     oauth_settings::{MasterKeySource, OAuthSettings},
     policy::StrangerVerdict,
-    provider_accounts::{ClaimedAddress, GivenRights},
     revocation::EndedAccess,
     secrets::{master_key, opaque, signing},
     server_choice::{ChoiceRefusal, ChosenServers, OfferedServers, ServerChoice},
     verify::{CredentialAccess, VerifiedCredential},
-};
-use self::{
-    clients::{client_auth::ClientAuthenticator, client_documents::ClientDocuments, registration::Registrations},
-    dependencies::OAuthDeps,
-    introspection_endpoint::IntrospectionEndpoint,
-    pushed_request_endpoint::PushedRequestEndpoint,
-    rate_limits::RateLimits,
-    revocation::Revocations,
-    revocation_endpoint::RevocationEndpoint,
-    revocation_watch::RevocationWatch,
-    routes::Endpoints,
-    secrets::{pepper::Pepper, signing::SigningKeys},
-    token::TokenEndpoint,
-    usage::UsageRecorder,
-    users::Users,
-    verify::Verifier,
 };
 use crate::{
     audit::Audit,

@@ -23,7 +23,7 @@ pub use self::{
     transaction::{StoreOutcome, Transaction, UnsealError},
 };
 use super::{
-    api_keys::{KeyHolder, Keys},
+    accounts::api_keys::{KeyHolder, Keys},
     clients::{
         client_documents::ClientUrl,
         client_lookup,

@@ -9,7 +9,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use serde_json::{Value, json};
 
 use super::{
-    api_keys::{KeyHolder, Keys},
+    accounts::api_keys::{KeyHolder, Keys},
     authorize::ClientOrigin,
     clients::{
         client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    api_keys::KeyHolder,
+    accounts::api_keys::KeyHolder,
     clients::redirect_uri::{RedirectTarget, RedirectUri},
     dependencies::OAuthDeps,
     error::OAuthError,

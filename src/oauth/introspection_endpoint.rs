@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     access_token::Claims,
-    api_keys::Keys,
+    accounts::api_keys::Keys,
     clients::client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
     dependencies::OAuthDeps,
     error::{ErrorResponse, OAuthError, Scheme},

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{api_keys::KeyHolder, oauth_settings::OAuthSettings};
+use super::{accounts::api_keys::KeyHolder, oauth_settings::OAuthSettings};
 use crate::model::{Access, AccessPlace, AccessSubject, BackendId, Scope, Scopes, ServerVerdict, Target, access};
 
 /// Maximum length of the scopes of a choice, in bytes: they are in every request of the app.

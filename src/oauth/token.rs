@@ -16,7 +16,7 @@ use self::{
     identity_assertion::IdentityAssertionGrant, issuer::Issuer, refresh::RefreshGrant,
 };
 use super::{
-    api_keys::Keys,
+    accounts::api_keys::Keys,
     clients::client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
     error::ErrorResponse,
     oauth_settings::OAuthSettings,

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     access_token::Claims,
-    api_keys::{KeyRefusal, Keys},
+    accounts::api_keys::{KeyRefusal, Keys},
     dependencies::OAuthDeps,
     error::OAuthError,
     revocation::Revocations,

@@ -17,7 +17,7 @@ use crate::{
     audit::GrantEvent,
     model::{Client, ConsentRule, Grant, GrantId, Scope, Scopes, Target, TokenDelivery},
     oauth::{
-        api_keys::{KeyHolder, Keys},
+        accounts::api_keys::{KeyHolder, Keys},
         clients::{client_lookup, redirect_uri::RedirectUri, registration::Registrations},
         dependencies::OAuthDeps,
         error::OAuthError,

@@ -5,7 +5,7 @@ use super::response::{Redirect, Trust};
 use crate::{
     model::{ClientId, TokenDelivery},
     oauth::{
-        api_keys::KeyHolder,
+        accounts::api_keys::KeyHolder,
         clients::redirect_uri::{RedirectTarget, RedirectUri},
         dependencies::OAuthDeps,
     },

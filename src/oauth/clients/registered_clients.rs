@@ -11,7 +11,9 @@ use crate::{
         AllowedNetworks, ApiKey, Client, ClientAuth, ClientId, ClientKeys, ConsentRule, GrantType, IdentityAssertions,
         KeyAccount, NewAccount, Registrant, Rights,
     },
-    oauth::{api_keys::Keys, dependencies::OAuthDeps, error::OAuthError, revocation::Revocations, secrets::opaque},
+    oauth::{
+        accounts::api_keys::Keys, dependencies::OAuthDeps, error::OAuthError, revocation::Revocations, secrets::opaque,
+    },
     storage::IdleSince,
     support::{Secret, Timestamp, printable_name},
 };

@@ -8,7 +8,7 @@ use crate::{
     audit::{GrantEvent, GrantParties},
     model::{Client, ClientIp, Grant, GrantId, KeyAccount, Registrant, Scopes, TokenDelivery},
     oauth::{
-        api_keys::{AccountEntry, Keys},
+        accounts::api_keys::{AccountEntry, Keys},
         error::ErrorResponse,
         form::Params,
         rate_limits::RateLimit,

@@ -12,11 +12,13 @@ use crate::{
         Registrant, Scopes, TokenDelivery,
     },
     oauth::{
-        api_keys::{AccountEntry, KeyHolder},
+        accounts::{
+            api_keys::{AccountEntry, KeyHolder},
+            provider_accounts::ClaimedAddress,
+        },
         error::ErrorResponse,
         form::Params,
         logged_reason::GrantProblem,
-        provider_accounts::ClaimedAddress,
         rate_limits::RateLimit,
         secrets::opaque,
     },

@@ -8,7 +8,7 @@ use crate::{
     model::{Client, ClientIp, Grant, GrantId, Scopes},
     oauth::{
         access_token::Claims,
-        api_keys::Keys,
+        accounts::api_keys::Keys,
         dependencies::OAuthDeps,
         error::{ErrorResponse, OAuthError},
         form::Params,

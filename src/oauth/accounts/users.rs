@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{dependencies::OAuthDeps, error::OAuthError, revocation::Revocations};
 use crate::{
     audit::{UserChange, UserEvent},
     model::{EndedUser, UserId, UserOverview},
+    oauth::{dependencies::OAuthDeps, error::OAuthError, revocation::Revocations},
 };
 
 pub struct Users {
-    pub(super) deps: OAuthDeps,
-    pub(super) revocations: Arc<Revocations>,
+    pub(in crate::oauth) deps: OAuthDeps,
+    pub(in crate::oauth) revocations: Arc<Revocations>,
 }
 
 // === impl Users ===

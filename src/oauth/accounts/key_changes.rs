@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{api_keys::Keys, error::OAuthError, secrets::opaque};
+use super::api_keys::Keys;
 use crate::{
     audit::KeyEvent,
     model::{ApiKey, KeyChange, KeyId, KeyKind, KeyRotation, Rights, RotatedUser, UserId},
+    oauth::{error::OAuthError, secrets::opaque},
     storage::ChangedKey,
     support::Secret,
 };

@@ -2,19 +2,19 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use super::{
-    dependencies::OAuthDeps,
-    error::OAuthError,
-    rate_limits::RateLimit,
-    revocation::Revocations,
-    secrets::{opaque, pepper::Pepper},
-    usage::UsageRecorder,
-};
 use crate::{
     audit::{InvitationEvent, KeyEvent, RefusalEvent},
     model::{
         AccessSubject, AllowedNetworks, ApiKey, ClientIp, Direct, KeyAccount, KeyHistory, KeyId, KeyKind, NewAccount,
         NewKey, Rights, UserId,
+    },
+    oauth::{
+        dependencies::OAuthDeps,
+        error::OAuthError,
+        rate_limits::RateLimit,
+        revocation::Revocations,
+        secrets::{opaque, pepper::Pepper},
+        usage::UsageRecorder,
     },
     support::{Digest, Secret, Timestamp, limits::Backoff},
 };
@@ -62,6 +62,8 @@ pub enum KeyRefusal {
 
 /// Period after which one more wrong key is allowed for a network.
 const WRONG_KEY_PERIOD: Duration = Duration::from_secs(90);
+/// Name of the stored value that marks a gateway trusting private networks.
+const PRIVATE_PROXIES: &str = "notice: private proxies";
 
 /// Limits of wrong keys (`OA-127`). Logins and bearer credentials are counted separately, so that a program with an old
 /// key does not slow down people who share its address.
@@ -77,8 +79,8 @@ struct WrongKeys {
 }
 
 pub struct Keys {
-    pub(super) deps: OAuthDeps,
-    pub(super) pepper: Arc<Pepper>,
+    pub(in crate::oauth) deps: OAuthDeps,
+    pub(in crate::oauth) pepper: Arc<Pepper>,
     pub(super) revocations: Arc<Revocations>,
     uses: Arc<UsageRecorder>,
     limits: KeyLimits,
@@ -87,7 +89,7 @@ pub struct Keys {
 // === impl Keys ===
 
 impl Keys {
-    pub(super) fn new(
+    pub(in crate::oauth) fn new(
         deps: OAuthDeps,
         pepper: Arc<Pepper>,
         revocations: Arc<Revocations>,
@@ -108,7 +110,11 @@ impl Keys {
 
     /// Checks an API key in a request, like [`Keys::authenticate`]. These failures are counted separately from failed
     /// logins.
-    pub(super) async fn authenticate_bearer(&self, presented: &str, from: IpAddr) -> Result<KeyHolder, KeyRefusal> {
+    pub(in crate::oauth) async fn authenticate_bearer(
+        &self,
+        presented: &str,
+        from: IpAddr,
+    ) -> Result<KeyHolder, KeyRefusal> {
         self.check_key(presented, from, &self.limits.bearers).await
     }
 
@@ -217,7 +223,7 @@ impl Keys {
     }
 
     /// Records that a valid key, or a token based on one, was used outside of its networks.
-    pub(super) fn record_elsewhere(&self, key: &KeyId, from: IpAddr) {
+    pub(in crate::oauth) fn record_elsewhere(&self, key: &KeyId, from: IpAddr) {
         self.deps.audit.record(KeyEvent::Elsewhere { key: key.clone(), from });
     }
 
@@ -292,13 +298,36 @@ impl Keys {
     }
 
     /// The time when the key ends; `None` if it has no end.
-    pub(super) async fn ends(&self, key: &KeyId) -> Result<Option<Timestamp>, OAuthError> {
+    pub(in crate::oauth) async fn ends(&self, key: &KeyId) -> Result<Option<Timestamp>, OAuthError> {
         Ok(self.deps.storage.keys().lookup(key).await?.and_then(|(key, _)| key.ends()))
     }
 
     /// The time when grants of this key end. After a rotation they continue with the new key.
-    pub(super) async fn expires(&self, key: &KeyId) -> Result<Option<Timestamp>, OAuthError> {
+    pub(in crate::oauth) async fn expires(&self, key: &KeyId) -> Result<Option<Timestamp>, OAuthError> {
         Ok(self.deps.storage.keys().lookup(key).await?.and_then(|(key, _)| key.expires))
+    }
+
+    /// Records for every program on the database whether this gateway trusts private networks. Its configuration file
+    /// may change before it starts again.
+    pub async fn refuse_networks(&self, trusts_private: bool) -> Result<(), OAuthError> {
+        let values = self.deps.storage.gateway_values();
+        if trusts_private {
+            values.get_or_add(PRIVATE_PROXIES, b"1").await?;
+        } else {
+            values.take_notice(PRIVATE_PROXIES).await?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a key with networks if a gateway on the database trusts private networks, or would trust them with the
+    /// present configuration. Any machine there can act as the gateway's proxy, and so claim any address.
+    pub(in crate::oauth) async fn may_be_bound(&self, networks: &AllowedNetworks) -> Result<(), OAuthError> {
+        if networks.listed().is_none() {
+            return Ok(());
+        }
+        let running = self.deps.storage.gateway_values().lookup(PRIVATE_PROXIES).await?;
+        let is_refused = self.deps.settings.private_proxies || running.is_some();
+        if is_refused { Err(OAuthError::NetworksBehindPrivateProxies) } else { Ok(()) }
     }
 }
 

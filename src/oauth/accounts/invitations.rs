@@ -7,17 +7,14 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use super::{
-    api_keys::{KeyHolder, KeyRefusal, Keys},
-    error::OAuthError,
-    secrets::opaque,
-};
+use super::api_keys::{KeyHolder, KeyRefusal, Keys};
 use crate::{
     audit::InvitationEvent,
     model::{
         AllowedNetworks, ApiKey, Direct, Invitation, InvitationId, InvitationLink, InvitationOffer, InvitationRule,
         Invitee, KeyHistory, KeyId, KeyKind, Rights, UserId,
     },
+    oauth::{error::OAuthError, secrets::opaque},
     storage::{InvitationAddition, LinkedKey},
     support::{Digest, SealingKey, Secret, Timestamp},
 };
@@ -74,7 +71,7 @@ pub enum InvitationRefusal {
 }
 
 pub struct Invitations {
-    pub(super) keys: Arc<Keys>,
+    pub(in crate::oauth) keys: Arc<Keys>,
 }
 
 // === impl Invitations ===

@@ -3,13 +3,11 @@
 
 use std::time::Duration;
 
-use super::{
-    api_keys::{AccountEntry, KeyHolder, Keys},
-    error::OAuthError,
-};
+use super::api_keys::{AccountEntry, KeyHolder, Keys};
 use crate::{
     audit::{GrantEvent, InvitationEvent, Revoker},
     model::{AllowedNetworks, KeyAccount, KeyId, KeyKind, NewAccount, Rights},
+    oauth::error::OAuthError,
     support::Timestamp,
 };
 
