@@ -5,19 +5,16 @@
 //! `clients/registration.rs`, another client authentication method in `clients/client_auth.rs`, another grant type in
 //! `token/`. The file of [`crate::model::ApiKey`] describes the basis of a grant.
 
-pub mod access_token;
 mod accounts;
 pub mod authorize;
 mod backend_names;
-mod caller_token;
 mod clients;
 pub mod cors;
+mod credentials;
 mod dependencies;
 pub mod device;
 pub mod error;
 pub mod form;
-pub mod grants;
-mod introspection_endpoint;
 pub mod logged_reason;
 mod metadata;
 pub mod oauth_settings;
@@ -25,15 +22,10 @@ pub mod pkce;
 pub mod policy;
 mod pushed_request_endpoint;
 mod rate_limits;
-pub mod revocation;
-mod revocation_endpoint;
-mod revocation_watch;
 mod routes;
 mod secrets;
 mod server_choice;
 mod token;
-mod usage;
-pub mod verify;
 
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
@@ -44,18 +36,17 @@ pub(crate) use self::clients::{client_assertion, client_documents};
 use self::{
     accounts::users::Users,
     clients::{client_auth::ClientAuthenticator, client_documents::ClientDocuments, registration::Registrations},
+    credentials::{
+        caller_token, introspection_endpoint::IntrospectionEndpoint, revocation::Revocations,
+        revocation_endpoint::RevocationEndpoint, revocation_watch::RevocationWatch, usage::UsageRecorder,
+        verify::Verifier,
+    },
     dependencies::OAuthDeps,
-    introspection_endpoint::IntrospectionEndpoint,
     pushed_request_endpoint::PushedRequestEndpoint,
     rate_limits::RateLimits,
-    revocation::Revocations,
-    revocation_endpoint::RevocationEndpoint,
-    revocation_watch::RevocationWatch,
     routes::Endpoints,
     secrets::{pepper::Pepper, signing::SigningKeys},
     token::TokenEndpoint,
-    usage::UsageRecorder,
-    verify::Verifier,
 };
 pub use self::{
     accounts::{
@@ -78,15 +69,18 @@ pub use self::{
         redirect_uri::{self, RedirectTarget},
         registered_clients::{NewClientKeys, OperatorClient, RegisteredClients, ServiceAccount},
     },
+    credentials::{
+        access_token,
+        grants::{self, GrantView, Grants},
+        revocation::{self, EndedAccess},
+        verify::{self, CredentialAccess, VerifiedCredential},
+    },
     device::{DeviceAuthorizations, DeviceRefusal, DeviceVerdict, PendingDevice, UserCode},
     error::OAuthError,
-    grants::{GrantView, Grants},
     oauth_settings::{MasterKeySource, OAuthSettings},
     policy::StrangerVerdict,
-    revocation::EndedAccess,
     secrets::{master_key, opaque, signing},
     server_choice::{ChoiceRefusal, ChosenServers, OfferedServers, ServerChoice},
-    verify::{CredentialAccess, VerifiedCredential},
 };
 use crate::{
     audit::Audit,

@@ -30,11 +30,11 @@ use super::{
         redirect_uri::{RedirectTarget, RedirectUri},
         registration::Registrations,
     },
+    credentials::usage::UsageRecorder,
     dependencies::OAuthDeps,
     error::{ErrorResponse, OAuthError},
     form::Params,
     server_choice::ServerChoice,
-    usage::UsageRecorder,
 };
 use crate::{
     audit::GrantEvent,

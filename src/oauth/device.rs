@@ -16,12 +16,12 @@ use super::{
         client_lookup::{self, ClientRefusal},
         registration::Registrations,
     },
+    credentials::usage::UsageRecorder,
     dependencies::OAuthDeps,
     error::{ErrorResponse, OAuthError},
     rate_limits::RateLimit,
     secrets::{opaque, pepper::Pepper},
     server_choice::{ChoiceRefusal, OfferedServers, ServerChoice},
-    usage::UsageRecorder,
 };
 use crate::{
     audit::{GrantEvent, KeyEvent},

@@ -18,11 +18,10 @@ use self::{
 use super::{
     accounts::api_keys::Keys,
     clients::client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
+    credentials::{revocation::Revocations, usage::UsageRecorder},
     error::ErrorResponse,
     oauth_settings::OAuthSettings,
-    revocation::Revocations,
     secrets::signing::SigningKeys,
-    usage::UsageRecorder,
 };
 use crate::model::GrantType;
 

@@ -9,12 +9,11 @@ use crate::{
         NewKey, Rights, UserId,
     },
     oauth::{
+        credentials::{revocation::Revocations, usage::UsageRecorder},
         dependencies::OAuthDeps,
         error::OAuthError,
         rate_limits::RateLimit,
-        revocation::Revocations,
         secrets::{opaque, pepper::Pepper},
-        usage::UsageRecorder,
     },
     support::{Digest, Secret, Timestamp, limits::Backoff},
 };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     audit::{UserChange, UserEvent},
     model::{EndedUser, UserId, UserOverview},
-    oauth::{dependencies::OAuthDeps, error::OAuthError, revocation::Revocations},
+    oauth::{credentials::revocation::Revocations, dependencies::OAuthDeps, error::OAuthError},
 };
 
 pub struct Users {

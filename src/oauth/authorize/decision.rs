@@ -19,11 +19,11 @@ use crate::{
     oauth::{
         accounts::api_keys::{KeyHolder, Keys},
         clients::{client_lookup, redirect_uri::RedirectUri, registration::Registrations},
+        credentials::usage::UsageRecorder,
         dependencies::OAuthDeps,
         error::OAuthError,
         secrets::opaque,
         server_choice::{ChoiceRefusal, OfferedServers, ServerChoice},
-        usage::UsageRecorder,
     },
     storage::{FoundTransaction, NewCode, RequestApproval, StorageError, StoredDecision},
     support::{Digest, SealingKey, Secret, Timestamp},

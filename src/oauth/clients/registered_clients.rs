@@ -12,7 +12,8 @@ use crate::{
         KeyAccount, NewAccount, Registrant, Rights,
     },
     oauth::{
-        accounts::api_keys::Keys, dependencies::OAuthDeps, error::OAuthError, revocation::Revocations, secrets::opaque,
+        accounts::api_keys::Keys, credentials::revocation::Revocations, dependencies::OAuthDeps, error::OAuthError,
+        secrets::opaque,
     },
     storage::IdleSince,
     support::{Secret, Timestamp, printable_name},

@@ -7,8 +7,8 @@ use crate::{
     audit::{GrantEvent, GrantParties},
     model::{Client, ClientIp, Grant, GrantType},
     oauth::{
-        error::ErrorResponse, form::Params, logged_reason::GrantProblem, pkce::CodeChallenge, revocation::Revocations,
-        secrets::opaque,
+        credentials::revocation::Revocations, error::ErrorResponse, form::Params, logged_reason::GrantProblem,
+        pkce::CodeChallenge, secrets::opaque,
     },
     support::{Digest, Timestamp},
 };

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::{
     model::{Client, ClientIp, Grant, GrantId, Scopes},
     oauth::{
-        access_token::Claims,
         accounts::api_keys::Keys,
+        credentials::access_token::Claims,
         dependencies::OAuthDeps,
         error::{ErrorResponse, OAuthError},
         form::Params,

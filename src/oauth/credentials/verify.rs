@@ -14,18 +14,16 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    access_token::Claims,
-    accounts::api_keys::{KeyRefusal, Keys},
-    dependencies::OAuthDeps,
-    error::OAuthError,
-    revocation::Revocations,
-    secrets::{opaque, signing::SigningKeys},
-    usage::UsageRecorder,
-};
+use super::{access_token::Claims, revocation::Revocations, usage::UsageRecorder};
 use crate::{
     audit::RefusalEvent,
     model::{AllowedNetworks, Caller, ClientId, Direct, Endpoint, GrantId, Scopes, access},
+    oauth::{
+        accounts::api_keys::{KeyRefusal, Keys},
+        dependencies::OAuthDeps,
+        error::OAuthError,
+        secrets::{opaque, signing::SigningKeys},
+    },
     storage::Revocation,
     support::{DigestKey, FastHash, Timestamp},
 };
@@ -62,7 +60,7 @@ pub enum CredentialAccess {
 }
 
 /// Verifies credentials and caches valid ones.
-pub(super) struct Verifier {
+pub(in crate::oauth) struct Verifier {
     deps: OAuthDeps,
     keys: Arc<Keys>,
     signing: Arc<SigningKeys>,
@@ -76,7 +74,7 @@ pub(super) struct Verifier {
 // === impl Verifier ===
 
 impl Verifier {
-    pub(super) fn new(
+    pub(in crate::oauth) fn new(
         keys: Arc<Keys>,
         signing: Arc<SigningKeys>,
         revocations: Arc<Revocations>,
@@ -89,7 +87,11 @@ impl Verifier {
     }
 
     /// Verifies an access token or API key; `from` counts toward the limits of wrong keys.
-    pub(super) async fn verify(&self, presented: &str, from: IpAddr) -> Result<Arc<VerifiedCredential>, KeyRefusal> {
+    pub(in crate::oauth) async fn verify(
+        &self,
+        presented: &str,
+        from: IpAddr,
+    ) -> Result<Arc<VerifiedCredential>, KeyRefusal> {
         let digest = self.key.digest(presented);
         let now = self.deps.now();
         if let Some(known) = self.remembered.get(&digest) {
@@ -111,7 +113,7 @@ impl Verifier {
     }
 
     /// A credential as it was last verified; `None` if it is known to have ended since. The database may know more.
-    pub(super) fn remembered(&self, presented: &str) -> Option<Arc<VerifiedCredential>> {
+    pub(in crate::oauth) fn remembered(&self, presented: &str) -> Option<Arc<VerifiedCredential>> {
         let known = self.remembered.get(&self.key.digest(presented));
         known.filter(|known| known.holds(self.deps.now()))
     }
@@ -139,12 +141,12 @@ impl Verifier {
 
     /// Makes sure that every credential is verified again at its next use, because the rights of some depend on the
     /// groups.
-    pub(super) fn forget(&self) {
+    pub(in crate::oauth) fn forget(&self) {
         self.remembered.invalidate_all();
     }
 
     /// Forgets credentials that have ended.
-    pub(super) fn forget_ended(&self, now: Timestamp) {
+    pub(in crate::oauth) fn forget_ended(&self, now: Timestamp) {
         for (digest, known) in &self.remembered {
             if !known.holds(now) {
                 self.remembered.invalidate(&*digest);
@@ -154,7 +156,11 @@ impl Verifier {
     }
 
     /// Verifies a credential again.
-    pub(super) async fn verify_again(&self, verified: &VerifiedCredential, from: IpAddr) -> Result<(), KeyRefusal> {
+    pub(in crate::oauth) async fn verify_again(
+        &self,
+        verified: &VerifiedCredential,
+        from: IpAddr,
+    ) -> Result<(), KeyRefusal> {
         let now = self.deps.now();
         if !self.revocations.is_current(now) {
             self.revocations.catch_up().await?;

@@ -6,9 +6,9 @@ use std::{sync::Arc, time::Duration};
 use jsonwebtoken::{Algorithm, Header};
 use serde::Serialize;
 
-use super::{dependencies::OAuthDeps, secrets::signing::SigningKeys};
 use crate::{
     model::{CallerIdentity, ClientId, IdentitySigner, SignedIdentity},
+    oauth::{dependencies::OAuthDeps, secrets::signing::SigningKeys},
     support::Secret,
 };
 
@@ -30,7 +30,7 @@ struct CallerClaims<'a> {
 }
 
 /// The signer of the caller's identity.
-pub(super) fn signer(deps: OAuthDeps, keys: Arc<SigningKeys>) -> IdentitySigner {
+pub(in crate::oauth) fn signer(deps: OAuthDeps, keys: Arc<SigningKeys>) -> IdentitySigner {
     Arc::new(move |caller, audience| {
         let signed = sign(&deps, &keys, caller, audience);
         if signed.is_none() {

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use super::{
-    accounts::api_keys::KeyHolder,
-    clients::redirect_uri::{RedirectTarget, RedirectUri},
-    dependencies::OAuthDeps,
-    error::OAuthError,
-    revocation::Revocations,
-};
+use super::revocation::Revocations;
 use crate::{
     audit::{GrantEvent, Revoker},
     model::{AccessSubject, ClientId, Grant, GrantId, Groups, Rights, UserId},
+    oauth::{
+        accounts::api_keys::KeyHolder,
+        clients::redirect_uri::{RedirectTarget, RedirectUri},
+        dependencies::OAuthDeps,
+        error::OAuthError,
+    },
     storage::ListedGrant,
 };
 
@@ -30,8 +30,8 @@ pub struct GrantView {
 }
 
 pub struct Grants {
-    pub(super) deps: OAuthDeps,
-    pub(super) revocations: Arc<Revocations>,
+    pub(in crate::oauth) deps: OAuthDeps,
+    pub(in crate::oauth) revocations: Arc<Revocations>,
 }
 
 // === impl Grants ===

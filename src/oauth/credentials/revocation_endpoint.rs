@@ -2,32 +2,31 @@
 
 use std::sync::Arc;
 
-use super::{
-    access_token::Claims,
-    clients::client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
-    dependencies::OAuthDeps,
-    error::ErrorResponse,
-    revocation::Revocations,
-    secrets::{opaque, signing::SigningKeys},
-};
+use super::{access_token::Claims, revocation::Revocations};
 use crate::{
     audit::{GrantEvent, GrantParties, Revoker},
     model::{Client, ClientId, GrantId, UserId},
+    oauth::{
+        clients::client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
+        dependencies::OAuthDeps,
+        error::ErrorResponse,
+        secrets::{opaque, signing::SigningKeys},
+    },
     storage::Revocation,
     support::{Digest, Timestamp},
 };
 
-pub(super) struct RevocationEndpoint {
-    pub(super) deps: OAuthDeps,
-    pub(super) clients: Arc<ClientAuthenticator>,
-    pub(super) signing: Arc<SigningKeys>,
-    pub(super) revocations: Arc<Revocations>,
+pub(in crate::oauth) struct RevocationEndpoint {
+    pub(in crate::oauth) deps: OAuthDeps,
+    pub(in crate::oauth) clients: Arc<ClientAuthenticator>,
+    pub(in crate::oauth) signing: Arc<SigningKeys>,
+    pub(in crate::oauth) revocations: Arc<Revocations>,
 }
 
 impl RevocationEndpoint {
     /// Revokes the presented token: a refresh token together with its grant, an access token by itself. An unknown
     /// token, or one of another client, is ignored without an error.
-    pub(super) async fn revoke(&self, request: ClientRequest<'_>) -> Result<(), ErrorResponse> {
+    pub(in crate::oauth) async fn revoke(&self, request: ClientRequest<'_>) -> Result<(), ErrorResponse> {
         let client = self.clients.authenticate(request, SoughtClient::Consented).await?;
         let token = request.form.get("token")?.ok_or_else(|| ErrorResponse::missing("token"))?;
         if opaque::is_refresh(token) {

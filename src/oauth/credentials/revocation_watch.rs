@@ -11,7 +11,7 @@ use crate::storage::RevocationNotices;
 const NOTICES_RETRY: Duration = Duration::from_secs(5);
 
 /// Reads new revocations at every notice, and if none came for a while.
-pub(super) struct RevocationWatch {
+pub(in crate::oauth) struct RevocationWatch {
     revocations: Arc<Revocations>,
     notices: RevocationNotices,
     /// Wakes the reader because a notice came.
@@ -21,12 +21,12 @@ pub(super) struct RevocationWatch {
 }
 
 impl RevocationWatch {
-    pub(super) fn new(revocations: Arc<Revocations>, notices: RevocationNotices) -> Self {
+    pub(in crate::oauth) fn new(revocations: Arc<Revocations>, notices: RevocationNotices) -> Self {
         Self { revocations, notices, wake: Notify::new(), failed: Notify::new() }
     }
 
     /// Reads until it is dropped, at least once each `poll`.
-    pub(super) async fn run(mut self, poll: Duration) {
+    pub(in crate::oauth) async fn run(mut self, poll: Duration) {
         let Self { revocations, notices, wake, failed } = &mut self;
         tokio::join!(read(revocations, poll, (wake, failed)), listen(notices, (wake, failed)));
     }

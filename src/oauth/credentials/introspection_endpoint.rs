@@ -7,31 +7,31 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{
-    access_token::Claims,
-    accounts::api_keys::Keys,
-    clients::client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
-    dependencies::OAuthDeps,
-    error::{ErrorResponse, OAuthError, Scheme},
-    logged_reason::ClientProblem,
-    secrets::{opaque, signing::SigningKeys},
-};
+use super::access_token::Claims;
 use crate::{
     model::{Client, Grant, GrantId},
+    oauth::{
+        accounts::api_keys::Keys,
+        clients::client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
+        dependencies::OAuthDeps,
+        error::{ErrorResponse, OAuthError, Scheme},
+        logged_reason::ClientProblem,
+        secrets::{opaque, signing::SigningKeys},
+    },
     support::{Digest, Timestamp},
 };
 
-pub(super) struct IntrospectionEndpoint {
-    pub(super) deps: OAuthDeps,
-    pub(super) clients: Arc<ClientAuthenticator>,
-    pub(super) keys: Arc<Keys>,
-    pub(super) signing: Arc<SigningKeys>,
+pub(in crate::oauth) struct IntrospectionEndpoint {
+    pub(in crate::oauth) deps: OAuthDeps,
+    pub(in crate::oauth) clients: Arc<ClientAuthenticator>,
+    pub(in crate::oauth) keys: Arc<Keys>,
+    pub(in crate::oauth) signing: Arc<SigningKeys>,
 }
 
 impl IntrospectionEndpoint {
     /// The state of the presented token. If the token is unknown, has ended or belongs to another client, the answer
     /// says only that it is not active (RFC 7662 2.2).
-    pub(super) async fn introspect(&self, request: ClientRequest<'_>) -> Result<Value, ErrorResponse> {
+    pub(in crate::oauth) async fn introspect(&self, request: ClientRequest<'_>) -> Result<Value, ErrorResponse> {
         let client = self.clients.authenticate(request, SoughtClient::Consented).await?;
         let form = request.form;
         if client.auth.is_public() {

@@ -16,12 +16,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    access_token::Claims, dependencies::OAuthDeps, error::OAuthError, secrets::signing::SigningKeys,
-    usage::UsageRecorder,
-};
+use super::{access_token::Claims, usage::UsageRecorder};
 use crate::{
     model::{GrantId, KeyId, UserId},
+    oauth::{dependencies::OAuthDeps, error::OAuthError, secrets::signing::SigningKeys},
     storage::{RESTARTS_WITHIN, Revocation, RevocationFeed, StorageError},
     support::Timestamp,
 };
@@ -43,7 +41,7 @@ const LONG_SILENCE: Duration = Duration::from_hours(12);
 pub struct RevocationIndex(Mutex<HashMap<Revocation, RevocationEntry>>);
 
 /// Revocations in the store and in this process.
-pub(super) struct Revocations {
+pub(in crate::oauth) struct Revocations {
     deps: OAuthDeps,
     uses: Arc<UsageRecorder>,
     index: RevocationIndex,
@@ -155,7 +153,7 @@ impl RevocationEntry {
 
 impl Revocations {
     /// Starts after the newest revocation in the store.
-    pub(super) async fn open(
+    pub(in crate::oauth) async fn open(
         deps: OAuthDeps,
         uses: Arc<UsageRecorder>,
         signing: Arc<SigningKeys>,
@@ -183,29 +181,29 @@ impl Revocations {
     }
 
     /// Users who are disabled or deleted from now on.
-    pub(super) fn gone_users(&self) -> broadcast::Receiver<UserId> {
+    pub(in crate::oauth) fn gone_users(&self) -> broadcast::Receiver<UserId> {
         self.gone.subscribe()
     }
 
     /// Keys and grants that end from now on.
-    pub(super) fn ended(&self) -> broadcast::Receiver<EndedAccess> {
+    pub(in crate::oauth) fn ended(&self) -> broadcast::Receiver<EndedAccess> {
         self.ended.subscribe()
     }
 
     /// The index of this process.
-    pub(super) const fn index(&self) -> &RevocationIndex {
+    pub(in crate::oauth) const fn index(&self) -> &RevocationIndex {
         &self.index
     }
 
     /// Applies new revocations by any process, after the ones already due.
-    pub(super) async fn sync(&self) -> Result<(), OAuthError> {
+    pub(in crate::oauth) async fn sync(&self) -> Result<(), OAuthError> {
         self.uses.write().await?;
         self.deps.storage.for_rounds().keys().retire(self.deps.now()).await?;
         self.read().await
     }
 
     /// Applies new revocations by any process.
-    pub(super) async fn read(&self) -> Result<(), OAuthError> {
+    pub(in crate::oauth) async fn read(&self) -> Result<(), OAuthError> {
         self.read_from(&mut *self.feed.lock().await).await
     }
 
@@ -232,7 +230,7 @@ impl Revocations {
     }
 
     /// True if the database answers at once.
-    pub(super) async fn database_answers(&self) -> bool {
+    pub(in crate::oauth) async fn database_answers(&self) -> bool {
         timeout(PROBE_TIMEOUT, self.try_to_catch_up(Duration::ZERO)).await.is_ok_and(|read| read.is_ok())
     }
 
@@ -294,7 +292,7 @@ impl Revocations {
     }
 
     /// Revokes a grant, in the store and in this process. Returns false if there is no such live grant.
-    pub(super) async fn end_grant(&self, grant: &GrantId) -> Result<bool, OAuthError> {
+    pub(in crate::oauth) async fn end_grant(&self, grant: &GrantId) -> Result<bool, OAuthError> {
         let done = self.deps.storage.grants().revoke(grant, self.deps.now()).await?;
         self.index.revoke(&Revocation::Grant(grant.clone()));
         Ok(done)

@@ -3,8 +3,10 @@
 use jsonwebtoken::{Algorithm, Header};
 use serde::{Deserialize, Serialize};
 
-use super::{error::OAuthError, secrets::signing::KeySet};
-use crate::support::{CompactToken, Secret, Timestamp};
+use crate::{
+    oauth::{error::OAuthError, secrets::signing::KeySet},
+    support::{CompactToken, Secret, Timestamp},
+};
 
 /// Maximum length of a token, in bytes: four times the length of an issued token (`OA-105`).
 const LONGEST: usize = 8 * 1024;

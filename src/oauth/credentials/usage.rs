@@ -4,14 +4,16 @@ use std::{collections::HashSet, hash::Hash};
 
 use parking_lot::Mutex;
 
-use super::{dependencies::OAuthDeps, error::OAuthError};
-use crate::model::{GrantId, KeyId};
+use crate::{
+    model::{GrantId, KeyId},
+    oauth::{dependencies::OAuthDeps, error::OAuthError},
+};
 
 /// Maximum number of uses that are not written yet. Any more are dropped.
 const MAX_USES: usize = 10_000;
 
 /// Records uses, and writes them to the store at intervals.
-pub(super) struct UsageRecorder {
+pub(in crate::oauth) struct UsageRecorder {
     deps: OAuthDeps,
     keys: PendingUses<KeyId>,
     grants: PendingUses<GrantId>,
@@ -23,13 +25,13 @@ pub(super) struct UsageRecorder {
 struct PendingUses<T>(Mutex<HashSet<T>>);
 
 impl UsageRecorder {
-    pub(super) fn new(deps: OAuthDeps) -> Self {
+    pub(in crate::oauth) fn new(deps: OAuthDeps) -> Self {
         let (keys, grants, generations) = (PendingUses::none(), PendingUses::none(), PendingUses::none());
         Self { deps, keys, grants, generations }
     }
 
     /// Records the use of a key.
-    pub(super) fn note_key(&self, key: &KeyId) {
+    pub(in crate::oauth) fn note_key(&self, key: &KeyId) {
         self.keys.note(key);
     }
 
@@ -45,7 +47,7 @@ impl UsageRecorder {
 
     /// Writes the recorded uses. Uses that decide about refresh tokens come first. Only a call whose result depends on
     /// it waits for it.
-    pub(super) async fn write(&self) -> Result<(), OAuthError> {
+    pub(in crate::oauth) async fn write(&self) -> Result<(), OAuthError> {
         let (storage, now) = (&self.deps.storage, self.deps.now());
         let generations = self.generations.all();
         storage.refresh_tokens().touch_generations(&generations, now).await?;
