@@ -12,19 +12,15 @@ mod clients;
 pub mod cors;
 mod credentials;
 mod dependencies;
-pub mod device;
 pub mod error;
 pub mod form;
 pub mod logged_reason;
 mod metadata;
 pub mod oauth_settings;
-pub mod pkce;
 pub mod policy;
-mod pushed_request_endpoint;
 mod rate_limits;
 mod routes;
 mod secrets;
-mod server_choice;
 mod token;
 
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
@@ -35,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::clients::{client_assertion, client_documents};
 use self::{
     accounts::users::Users,
+    authorize::pushed_request_endpoint::PushedRequestEndpoint,
     clients::{client_auth::ClientAuthenticator, client_documents::ClientDocuments, registration::Registrations},
     credentials::{
         caller_token, introspection_endpoint::IntrospectionEndpoint, revocation::Revocations,
@@ -42,7 +39,6 @@ use self::{
         verify::Verifier,
     },
     dependencies::OAuthDeps,
-    pushed_request_endpoint::PushedRequestEndpoint,
     rate_limits::RateLimits,
     routes::Endpoints,
     secrets::{pepper::Pepper, signing::SigningKeys},
@@ -61,6 +57,9 @@ pub use self::{
         Authorization, AuthorizationError, BeginOutcome, Browser, ClientOrigin, DecidedRequest, DecisionOutcome,
         LoginPrompt, PendingAuthorization, Redirect, RequestDecision, RequestSource, RequestState, SentDecision,
         StoreOutcome, Transaction, TransactionId, Trust, UnsealError,
+        device::{self, DeviceAuthorizations, DeviceRefusal, DeviceVerdict, PendingDevice, UserCode},
+        pkce,
+        server_choice::{ChoiceRefusal, ChosenServers, OfferedServers, ServerChoice},
     },
     backend_names::BackendNames,
     clients::{
@@ -75,12 +74,10 @@ pub use self::{
         revocation::{self, EndedAccess},
         verify::{self, CredentialAccess, VerifiedCredential},
     },
-    device::{DeviceAuthorizations, DeviceRefusal, DeviceVerdict, PendingDevice, UserCode},
     error::OAuthError,
     oauth_settings::{MasterKeySource, OAuthSettings},
     policy::StrangerVerdict,
     secrets::{master_key, opaque, signing},
-    server_choice::{ChoiceRefusal, ChosenServers, OfferedServers, ServerChoice},
 };
 use crate::{
     audit::Audit,

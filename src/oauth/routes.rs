@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tower_http::set_header::SetResponseHeaderLayer;
 
 use super::{
+    authorize::{device::DeviceAuthorizations, pushed_request_endpoint::PushedRequestEndpoint},
     clients::{
         client_auth::ClientRequest,
         client_documents::{ClientDocumentSupport, ClientDocuments},
@@ -22,13 +23,11 @@ use super::{
     },
     cors,
     credentials::{introspection_endpoint::IntrospectionEndpoint, revocation_endpoint::RevocationEndpoint},
-    device::DeviceAuthorizations,
     error::{ErrorResponse, record_refusal},
     form::Params,
     metadata,
     oauth_settings::OAuthSettings,
     policy::StrangerVerdict,
-    pushed_request_endpoint::PushedRequestEndpoint,
     secrets::signing::SigningKeys,
     token::TokenEndpoint,
 };

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     browser::LoginPrompt,
     error_answer::ErrorAnswer,
+    pkce::CodeChallenge,
     response::{AuthorizationError, Redirect, Trust},
 };
 use crate::{
@@ -19,7 +20,6 @@ use crate::{
         error::{ErrorResponse, OAuthError},
         form::{Params, Repeated},
         oauth_settings::OAuthSettings,
-        pkce::CodeChallenge,
     },
     support::Secret,
 };

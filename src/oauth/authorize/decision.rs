@@ -12,6 +12,7 @@ use super::{
     authorization_request::{AuthorizationRequest, Resolved},
     browser::{Browser, TransactionId},
     response::{AuthorizationError, Redirect},
+    server_choice::{ChoiceRefusal, OfferedServers, ServerChoice},
 };
 use crate::{
     audit::GrantEvent,
@@ -23,7 +24,6 @@ use crate::{
         dependencies::OAuthDeps,
         error::OAuthError,
         secrets::opaque,
-        server_choice::{ChoiceRefusal, OfferedServers, ServerChoice},
     },
     storage::{FoundTransaction, NewCode, RequestApproval, StorageError, StoredDecision},
     support::{Digest, SealingKey, Secret, Timestamp},

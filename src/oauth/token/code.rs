@@ -7,8 +7,8 @@ use crate::{
     audit::{GrantEvent, GrantParties},
     model::{Client, ClientIp, Grant, GrantType},
     oauth::{
-        credentials::revocation::Revocations, error::ErrorResponse, form::Params, logged_reason::GrantProblem,
-        pkce::CodeChallenge, secrets::opaque,
+        authorize::pkce::CodeChallenge, credentials::revocation::Revocations, error::ErrorResponse, form::Params,
+        logged_reason::GrantProblem, secrets::opaque,
     },
     support::{Digest, Timestamp},
 };

@@ -9,29 +9,31 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use serde_json::{Value, json};
 
 use super::{
-    accounts::api_keys::{KeyHolder, Keys},
-    authorize::ClientOrigin,
-    clients::{
-        client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
-        client_lookup::{self, ClientRefusal},
-        registration::Registrations,
-    },
-    credentials::usage::UsageRecorder,
-    dependencies::OAuthDeps,
-    error::{ErrorResponse, OAuthError},
-    rate_limits::RateLimit,
-    secrets::{opaque, pepper::Pepper},
+    ClientOrigin,
     server_choice::{ChoiceRefusal, OfferedServers, ServerChoice},
 };
 use crate::{
     audit::{GrantEvent, KeyEvent},
     model::{Client, ClientId, ClientIp, ConsentRule, Endpoint, Grant, GrantId, GrantType, Scopes, TokenDelivery},
+    oauth::{
+        accounts::api_keys::{KeyHolder, Keys},
+        clients::{
+            client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
+            client_lookup::{self, ClientRefusal},
+            registration::Registrations,
+        },
+        credentials::usage::UsageRecorder,
+        dependencies::OAuthDeps,
+        error::{ErrorResponse, OAuthError},
+        rate_limits::RateLimit,
+        secrets::{opaque, pepper::Pepper},
+    },
     storage::{DeviceApproval, DeviceRow, NewDeviceRow, StorageError},
     support::{Digest, Secret, Timestamp},
 };
 
 /// Time between two polls, in seconds.
-pub(super) const INTERVAL: u64 = 5;
+pub(in crate::oauth) const INTERVAL: u64 = 5;
 /// Life of a code.
 const LIFETIME: Duration = Duration::from_mins(10);
 /// Characters of codes for people: no vowels, so no words, and no look-alikes (RFC 8628 6.1).
@@ -109,7 +111,7 @@ pub struct DeviceAuthorizations {
 
 impl DeviceAuthorizations {
     /// One network may request 20 codes at once, then one a minute.
-    pub(super) fn new(
+    pub(in crate::oauth) fn new(
         keys: Arc<Keys>,
         clients: Arc<ClientAuthenticator>,
         registrations: Arc<Registrations>,
@@ -131,7 +133,7 @@ impl DeviceAuthorizations {
     }
 
     /// Answers a device authorization request (RFC 8628 3.1).
-    pub(super) async fn begin(&self, request: ClientRequest<'_>) -> Result<Value, ErrorResponse> {
+    pub(in crate::oauth) async fn begin(&self, request: ClientRequest<'_>) -> Result<Value, ErrorResponse> {
         let client = self.clients.authenticate(request, SoughtClient::Device).await?;
         let ClientRequest { form, from, .. } = request;
         if !client.grant_types.contains(&GrantType::DeviceCode) {

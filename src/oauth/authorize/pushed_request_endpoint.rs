@@ -4,17 +4,19 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{
-    authorize::{Authorization, PushedRequest},
-    clients::client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
-    dependencies::OAuthDeps,
-    error::ErrorResponse,
-    rate_limits::RateLimit,
+use super::{Authorization, PushedRequest};
+use crate::{
+    model::GrantType,
+    oauth::{
+        clients::client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
+        dependencies::OAuthDeps,
+        error::ErrorResponse,
+        rate_limits::RateLimit,
+    },
 };
-use crate::model::GrantType;
 
 /// The endpoint for pushed authorization requests.
-pub(super) struct PushedRequestEndpoint {
+pub(in crate::oauth) struct PushedRequestEndpoint {
     deps: OAuthDeps,
     clients: Arc<ClientAuthenticator>,
     authorization: Arc<Authorization>,
@@ -23,13 +25,17 @@ pub(super) struct PushedRequestEndpoint {
 
 impl PushedRequestEndpoint {
     /// One network may push 60 requests at once, then one a second, because hosted clients share an address.
-    pub(super) fn new(deps: OAuthDeps, clients: Arc<ClientAuthenticator>, authorization: Arc<Authorization>) -> Self {
+    pub(in crate::oauth) fn new(
+        deps: OAuthDeps,
+        clients: Arc<ClientAuthenticator>,
+        authorization: Arc<Authorization>,
+    ) -> Self {
         let requests = deps.limits.limit("pushed requests", 60, Duration::from_secs(1));
         Self { deps, clients, authorization, requests }
     }
 
     /// Checks a request as the authorization endpoint does, and answers with its `request_uri` (RFC 9126 2.2).
-    pub(super) async fn push(&self, request: ClientRequest<'_>) -> Result<Value, ErrorResponse> {
+    pub(in crate::oauth) async fn push(&self, request: ClientRequest<'_>) -> Result<Value, ErrorResponse> {
         // before the first await, so that concurrent requests cannot all pass
         self.requests.take(request.from.network(), self.deps.now()).map_err(ErrorResponse::Limited)?;
         let client = self.clients.authenticate(request, SoughtClient::Any).await?;

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{accounts::api_keys::KeyHolder, oauth_settings::OAuthSettings};
-use crate::model::{Access, AccessPlace, AccessSubject, BackendId, Scope, Scopes, ServerVerdict, Target, access};
+use crate::{
+    model::{Access, AccessPlace, AccessSubject, BackendId, Scope, Scopes, ServerVerdict, Target, access},
+    oauth::{accounts::api_keys::KeyHolder, oauth_settings::OAuthSettings},
+};
 
 /// Maximum length of the scopes of a choice, in bytes: they are in every request of the app.
 const LONGEST_CHOICE: usize = 2 * 1024;
