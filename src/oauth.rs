@@ -2,93 +2,82 @@
 //!
 //! A grant is one consent of one user, through one API key, to one client, for one endpoint. Codes, refresh tokens and
 //! access tokens belong to it and end with it. To extend the server, add a file: another source of clients next to
-//! `registration`, another client authentication method in `client_auth`, another grant type in `token/`. The file of
-//! [`crate::model::ApiKey`] describes the basis of a grant.
+//! `clients/registration.rs`, another client authentication method in `clients/client_auth.rs`, another grant type in
+//! `token/`. The file of [`crate::model::ApiKey`] describes the basis of a grant.
 
-pub mod access_token;
-pub mod api_keys;
+mod accounts;
 pub mod authorize;
 mod backend_names;
-mod bound_keys;
-mod caller_token;
-pub(crate) mod client_assertion;
-mod client_auth;
-pub(crate) mod client_documents;
-mod client_key_sets;
-mod client_keys;
-mod client_lookup;
 mod clients;
 pub mod cors;
+mod credentials;
 mod dependencies;
-pub mod device;
 pub mod error;
 pub mod form;
-pub mod grants;
-mod initial_access_tokens;
-mod introspection_endpoint;
-mod invitations;
-mod key_changes;
 pub mod logged_reason;
-pub mod master_key;
 mod metadata;
 pub mod oauth_settings;
-pub mod opaque;
-mod pepper;
-pub mod pkce;
 pub mod policy;
-mod provider_accounts;
-mod pushed_request_endpoint;
 mod rate_limits;
-pub mod redirect_uri;
-mod registration;
-pub mod revocation;
-mod revocation_endpoint;
-mod revocation_watch;
 mod routes;
-mod server_choice;
-pub mod signing;
+mod secrets;
 mod token;
-mod usage;
-mod users;
-pub mod verify;
 
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::clients::{client_assertion, client_documents};
+use self::{
+    accounts::users::Users,
+    authorize::pushed_request_endpoint::PushedRequestEndpoint,
+    clients::{client_auth::ClientAuthenticator, client_documents::ClientDocuments, registration::Registrations},
+    credentials::{
+        caller_token, introspection_endpoint::IntrospectionEndpoint, revocation::Revocations,
+        revocation_endpoint::RevocationEndpoint, revocation_watch::RevocationWatch, usage::UsageRecorder,
+        verify::Verifier,
+    },
+    dependencies::OAuthDeps,
+    rate_limits::RateLimits,
+    routes::Endpoints,
+    secrets::{pepper::Pepper, signing::SigningKeys},
+    token::TokenEndpoint,
+};
 pub use self::{
-    api_keys::{AccountEntry, KeyHolder, KeyRefusal, Keys},
+    accounts::{
+        api_keys::{self, AccountEntry, KeyHolder, KeyRefusal, Keys},
+        invitations::{
+            AcceptedInvitation, InvitationRefusal, InvitationRequest, Invitations, NewInvitation,
+            rule as invitation_rule,
+        },
+        provider_accounts::{ClaimedAddress, GivenRights},
+    },
     authorize::{
         Authorization, AuthorizationError, BeginOutcome, Browser, ClientOrigin, DecidedRequest, DecisionOutcome,
         LoginPrompt, PendingAuthorization, Redirect, RequestDecision, RequestSource, RequestState, SentDecision,
         StoreOutcome, Transaction, TransactionId, Trust, UnsealError,
+        device::{self, DeviceAuthorizations, DeviceRefusal, DeviceVerdict, PendingDevice, UserCode},
+        pkce,
+        server_choice::{ChoiceRefusal, ChosenServers, OfferedServers, ServerChoice},
     },
     backend_names::BackendNames,
-    client_keys::ClientKeySet,
-    clients::RegisteredClients,
-    clients::{NewClientKeys, OperatorClient, ServiceAccount},
-    device::{DeviceAuthorizations, DeviceRefusal, DeviceVerdict, PendingDevice, UserCode},
-    error::OAuthError,
-    grants::{GrantView, Grants},
-    initial_access_tokens::{InitialAccessTokens, NewInitialAccessToken},
-    invitations::{
-        AcceptedInvitation, InvitationRefusal, InvitationRequest, Invitations, NewInvitation, rule as invitation_rule,
+    clients::{
+        client_keys::ClientKeySet,
+        initial_access_tokens::{InitialAccessTokens, NewInitialAccessToken},
+        redirect_uri::{self, RedirectTarget},
+        registered_clients::{NewClientKeys, OperatorClient, RegisteredClients, ServiceAccount},
     },
+    credentials::{
+        access_token,
+        grants::{self, GrantView, Grants},
+        revocation::{self, EndedAccess},
+        verify::{self, CredentialAccess, VerifiedCredential},
+    },
+    error::OAuthError,
     oauth_settings::{MasterKeySource, OAuthSettings},
     policy::StrangerVerdict,
-    provider_accounts::{ClaimedAddress, GivenRights},
-    redirect_uri::RedirectTarget,
-    revocation::EndedAccess,
-    server_choice::{ChoiceRefusal, ChosenServers, OfferedServers, ServerChoice},
-    verify::{CredentialAccess, VerifiedCredential},
-};
-use self::{
-    client_auth::ClientAuthenticator, client_documents::ClientDocuments, dependencies::OAuthDeps,
-    introspection_endpoint::IntrospectionEndpoint, pepper::Pepper, pushed_request_endpoint::PushedRequestEndpoint,
-    rate_limits::RateLimits, registration::Registrations, revocation::Revocations,
-    revocation_endpoint::RevocationEndpoint, revocation_watch::RevocationWatch, routes::Endpoints,
-    signing::SigningKeys, token::TokenEndpoint, usage::UsageRecorder, users::Users, verify::Verifier,
+    secrets::{master_key, opaque, signing},
 };
 use crate::{
     audit::Audit,

@@ -1,11 +1,16 @@
-//! The authorization request (RFC 6749 4.1) as a state machine.
+//! Authorization of clients by people: the authorization request (RFC 6749 4.1) as a state machine, pushed requests,
+//! PKCE, devices, and the choice of servers.
 
 mod authorization_request;
 mod browser;
 mod decision;
+pub mod device;
 mod error_answer;
+pub mod pkce;
 mod pushed_request;
+pub(super) mod pushed_request_endpoint;
 mod response;
+pub(super) mod server_choice;
 mod transaction;
 
 use std::{sync::Arc, time::Duration};
@@ -14,6 +19,7 @@ use self::{
     authorization_request::{AuthorizationRequest, Rejected, Resolved},
     decision::{Decisions, effective_rule},
     pushed_request::PushedRequests,
+    server_choice::ServerChoice,
     transaction::TransactionSealer,
 };
 pub use self::{
@@ -23,16 +29,17 @@ pub use self::{
     transaction::{StoreOutcome, Transaction, UnsealError},
 };
 use super::{
-    api_keys::{KeyHolder, Keys},
-    client_documents::ClientUrl,
-    client_lookup,
+    accounts::api_keys::{KeyHolder, Keys},
+    clients::{
+        client_documents::ClientUrl,
+        client_lookup,
+        redirect_uri::{RedirectTarget, RedirectUri},
+        registration::Registrations,
+    },
+    credentials::usage::UsageRecorder,
     dependencies::OAuthDeps,
     error::{ErrorResponse, OAuthError},
     form::Params,
-    redirect_uri::{RedirectTarget, RedirectUri},
-    registration::Registrations,
-    server_choice::ServerChoice,
-    usage::UsageRecorder,
 };
 use crate::{
     audit::GrantEvent,
@@ -61,10 +68,10 @@ pub enum BeginOutcome {
 }
 
 /// A request that a client has pushed (`OA-79`).
-pub(super) struct PushedRequest {
+struct PushedRequest {
     /// The name that the client sends to the authorization endpoint.
-    pub(super) request_uri: String,
-    pub(super) lifetime: Duration,
+    request_uri: String,
+    lifetime: Duration,
 }
 
 /// A valid authorization request, as shown to the logged-in person (`OA-70`).
@@ -167,7 +174,7 @@ impl Authorization {
     }
 
     /// Checks a request that the authenticated client pushes. Nothing is stored.
-    pub(super) fn push(&self, params: &Params, client: &Client) -> Result<PushedRequest, ErrorResponse> {
+    fn push(&self, params: &Params, client: &Client) -> Result<PushedRequest, ErrorResponse> {
         if !params.all("request_uri").is_empty() {
             return Err(ErrorResponse::InvalidRequest("a pushed request has no request_uri".to_owned()));
         }
@@ -287,7 +294,7 @@ impl Authorization {
 // === impl ClientOrigin ===
 
 impl ClientOrigin {
-    pub(super) fn of(client: &Client) -> Self {
+    fn of(client: &Client) -> Self {
         match ClientUrl::parse(client.id.as_str()) {
             Some(url) => Self::Document { host: url.host().to_owned() },
             None if matches!(client.registrant, Registrant::Operator(_)) => Self::Operator,

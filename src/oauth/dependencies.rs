@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{client_documents::ClientDocuments, oauth_settings::OAuthSettings, rate_limits::RateLimits};
+use super::{clients::client_documents::ClientDocuments, oauth_settings::OAuthSettings, rate_limits::RateLimits};
 use crate::{
     audit::Audit,
     storage::Storage,

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use super::secrets::opaque;
 use crate::model::{ClientId, GrantId};
 
 /// Failure of client authentication.
@@ -120,8 +121,7 @@ pub struct NamedClient(Option<ClientId>);
 impl NamedClient {
     /// Keeps the id if it has the form of this gateway's client ids.
     pub fn new(name: &str) -> Self {
-        let fits =
-            name.len() == super::opaque::CLIENT_ID_LENGTH && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let fits = name.len() == opaque::CLIENT_ID_LENGTH && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
         Self(fits.then(|| ClientId::new(name)))
     }
 }

@@ -2,7 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{client_documents::ClientDocumentSupport, client_keys, oauth_settings::OAuthSettings, policy};
+use super::{
+    clients::{client_documents::ClientDocumentSupport, client_keys},
+    oauth_settings::OAuthSettings,
+    policy,
+};
 use crate::model::{AdvertiseIss, Endpoint, Registration, Scopes, Target};
 
 /// The profile of identity assertions (draft-ietf-oauth-identity-assertion-authz-grant).

@@ -15,7 +15,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{error::OAuthError, pepper::Pepper};
+use super::{error::OAuthError, secrets::pepper::Pepper};
 use crate::{
     model::RateLimitScope,
     storage::{LimitCount, Storage},

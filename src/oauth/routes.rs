@@ -15,20 +15,20 @@ use serde_json::{Value, json};
 use tower_http::set_header::SetResponseHeaderLayer;
 
 use super::{
-    client_auth::ClientRequest,
-    client_documents::{ClientDocumentSupport, ClientDocuments},
+    authorize::{device::DeviceAuthorizations, pushed_request_endpoint::PushedRequestEndpoint},
+    clients::{
+        client_auth::ClientRequest,
+        client_documents::{ClientDocumentSupport, ClientDocuments},
+        registration::Registrations,
+    },
     cors,
-    device::DeviceAuthorizations,
+    credentials::{introspection_endpoint::IntrospectionEndpoint, revocation_endpoint::RevocationEndpoint},
     error::{ErrorResponse, record_refusal},
     form::Params,
-    introspection_endpoint::IntrospectionEndpoint,
     metadata,
     oauth_settings::OAuthSettings,
     policy::StrangerVerdict,
-    pushed_request_endpoint::PushedRequestEndpoint,
-    registration::Registrations,
-    revocation_endpoint::RevocationEndpoint,
-    signing::SigningKeys,
+    secrets::signing::SigningKeys,
     token::TokenEndpoint,
 };
 use crate::{

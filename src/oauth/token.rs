@@ -16,13 +16,12 @@ use self::{
     identity_assertion::IdentityAssertionGrant, issuer::Issuer, refresh::RefreshGrant,
 };
 use super::{
-    api_keys::Keys,
-    client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
+    accounts::api_keys::Keys,
+    clients::client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
+    credentials::{revocation::Revocations, usage::UsageRecorder},
     error::ErrorResponse,
     oauth_settings::OAuthSettings,
-    revocation::Revocations,
-    signing::SigningKeys,
-    usage::UsageRecorder,
+    secrets::signing::SigningKeys,
 };
 use crate::model::GrantType;
 

@@ -5,19 +5,21 @@ use serde::{Deserialize, Serialize};
 use super::{
     browser::LoginPrompt,
     error_answer::ErrorAnswer,
+    pkce::CodeChallenge,
     response::{AuthorizationError, Redirect, Trust},
 };
 use crate::{
     audit::{Audit, RefusalEvent},
     model::{Client, ClientId, ClientIp, ConsentRule, Endpoint, Registrant, Scopes},
     oauth::{
-        client_lookup,
+        clients::{
+            client_lookup,
+            redirect_uri::{RedirectTarget, RedirectUri},
+        },
         dependencies::OAuthDeps,
         error::{ErrorResponse, OAuthError},
         form::{Params, Repeated},
         oauth_settings::OAuthSettings,
-        pkce::CodeChallenge,
-        redirect_uri::{RedirectTarget, RedirectUri},
     },
     support::Secret,
 };

@@ -5,9 +5,9 @@ use super::response::{Redirect, Trust};
 use crate::{
     model::{ClientId, TokenDelivery},
     oauth::{
-        api_keys::KeyHolder,
+        accounts::api_keys::KeyHolder,
+        clients::redirect_uri::{RedirectTarget, RedirectUri},
         dependencies::OAuthDeps,
-        redirect_uri::{RedirectTarget, RedirectUri},
     },
 };
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     audit::{Audit, RefusalEvent},
-    oauth::{client_lookup::ClientRefusal, error::OAuthError},
+    oauth::{clients::client_lookup::ClientRefusal, error::OAuthError},
 };
 
 /// A redirect to the client. `Debug` hides the query, which may hold a code.

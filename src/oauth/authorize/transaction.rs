@@ -9,7 +9,7 @@ use super::{
     response::{AuthorizationError, Redirect},
 };
 use crate::{
-    oauth::{api_keys::KeyHolder, client_lookup, dependencies::OAuthDeps, error::OAuthError},
+    oauth::{accounts::api_keys::KeyHolder, clients::client_lookup, dependencies::OAuthDeps, error::OAuthError},
     storage::TransactionRow,
     support::{SealingKey, Timestamp},
 };

@@ -8,11 +8,11 @@ use crate::{
     audit::{GrantEvent, GrantParties},
     model::{Client, ClientIp, Grant, GrantId, KeyAccount, Registrant, Scopes, TokenDelivery},
     oauth::{
-        api_keys::{AccountEntry, Keys},
+        accounts::api_keys::{AccountEntry, Keys},
         error::ErrorResponse,
         form::Params,
-        opaque,
         rate_limits::RateLimit,
+        secrets::opaque,
     },
     storage::StorageError,
 };

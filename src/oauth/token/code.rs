@@ -7,8 +7,8 @@ use crate::{
     audit::{GrantEvent, GrantParties},
     model::{Client, ClientIp, Grant, GrantType},
     oauth::{
-        error::ErrorResponse, form::Params, logged_reason::GrantProblem, opaque, pkce::CodeChallenge,
-        revocation::Revocations,
+        authorize::pkce::CodeChallenge, credentials::revocation::Revocations, error::ErrorResponse, form::Params,
+        logged_reason::GrantProblem, secrets::opaque,
     },
     support::{Digest, Timestamp},
 };

@@ -8,7 +8,9 @@ use super::issuer::{Issued, Issuer};
 use crate::{
     audit::{GrantEvent, GrantParties},
     model::{Client, ClientIp, GrantType},
-    oauth::{device::INTERVAL, error::ErrorResponse, form::Params, logged_reason::GrantProblem, opaque},
+    oauth::{
+        authorize::device::INTERVAL, error::ErrorResponse, form::Params, logged_reason::GrantProblem, secrets::opaque,
+    },
     support::{Digest, Timestamp},
 };
 

@@ -12,13 +12,15 @@ use crate::{
         Registrant, Scopes, TokenDelivery,
     },
     oauth::{
-        api_keys::{AccountEntry, KeyHolder},
+        accounts::{
+            api_keys::{AccountEntry, KeyHolder},
+            provider_accounts::ClaimedAddress,
+        },
         error::ErrorResponse,
         form::Params,
         logged_reason::GrantProblem,
-        opaque,
-        provider_accounts::ClaimedAddress,
         rate_limits::RateLimit,
+        secrets::opaque,
     },
     storage::StorageError,
     support::{Digest, Secret},

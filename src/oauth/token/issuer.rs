@@ -7,14 +7,13 @@ use serde_json::{Value, json};
 use crate::{
     model::{Client, ClientIp, Grant, GrantId, Scopes},
     oauth::{
-        access_token::Claims,
-        api_keys::Keys,
+        accounts::api_keys::Keys,
+        credentials::access_token::Claims,
         dependencies::OAuthDeps,
         error::{ErrorResponse, OAuthError},
         form::Params,
         logged_reason::GrantProblem,
-        opaque,
-        signing::SigningKeys,
+        secrets::{opaque, signing::SigningKeys},
     },
     storage::NewRefreshToken,
     support::{Secret, Timestamp},
