@@ -8,6 +8,7 @@ mod accept;
 mod account;
 mod account_page;
 mod accounts;
+mod app_grants;
 mod assets;
 mod authorize;
 mod bound_logins;

@@ -123,6 +123,14 @@ impl AccessSubject<'_> {
         }
     }
 
+    /// True if the subject will also see servers that come to this endpoint later.
+    pub fn sees_later(self, target: &Target, groups: &Groups) -> bool {
+        match target {
+            Target::Merged => self.rights.backends == AllowedBackends::All,
+            Target::Backend(id) => groups.find(id).is_some() && self.is_named(id),
+        }
+    }
+
     /// The scopes of `scopes` that this subject may grant to an app: administration only with that right (`OA-67`).
     pub fn grantable(self, scopes: &Scopes) -> Scopes {
         let is_own = |scope: &&Scope| self.rights.admin || **scope != Scope::Admin;
@@ -268,6 +276,15 @@ mod tests {
         assert_eq!(opened("work git:read"), [true, true, true, false]);
         assert_eq!(opened("time"), [true, false, false, true]);
         assert_eq!(opened(""), [true, false, false, false], "the merged endpoint, which is empty");
+    }
+
+    #[test]
+    fn servers_that_come_later_are_seen_by_a_right_to_all_or_to_their_group() {
+        let seen =
+            |held| ["", "work", "git"].map(|place| with(held, |subject| subject.sees_later(&at(place), &groups())));
+        assert_eq!(seen("*"), [true, true, false]);
+        assert_eq!(seen("work:read git"), [false, true, false]);
+        assert_eq!(seen("git files"), [false; 3]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use super::{
     account_page, accounts,
+    app_grants::AppGrants,
     forms::Purpose,
     login::{self, ButtonForm},
     pages::{self, PageResponse},
@@ -54,11 +55,12 @@ pub(super) struct AccountQuery {
     done: Option<AccountNotice>,
 }
 
-/// Form of the *Disconnect* button of a grant.
+/// Form of the *Disconnect* button of an app.
 #[derive(Deserialize)]
 pub(super) struct RevokeForm {
     #[serde(default)]
     token: String,
+    /// Ids of its grants, separated by spaces.
     #[serde(default)]
     grant: String,
 }
@@ -125,14 +127,17 @@ fn covers(holder: &KeyHolder, client: &SessionStatus) -> bool {
     client.rights.as_ref().is_some_and(|rights| holder.subject().covers(AccessSubject { user: &user, rights }))
 }
 
-/// `POST /account/revoke`: revokes one grant.
+/// `POST /account/revoke`: revokes the grants of one row.
 pub(super) async fn revoke(
     extract::State(state): extract::State<Arc<WebState>>,
     visitor: Visitor,
     PostedForm(form): PostedForm<RevokeForm>,
 ) -> Result<Response, Problem> {
     let Some(holder) = holder_of(&visitor, &form.token).await? else { return Ok(login::go_on(&state, None)) };
-    let revoked = state.oauth.grants().revoke_within(&holder, &GrantId::new(form.grant)).await?;
+    let mut revoked = false;
+    for grant in form.grant.split_ascii_whitespace() {
+        revoked |= state.oauth.grants().revoke_within(&holder, &GrantId::new(grant)).await?;
+    }
     Ok(back(&state, if revoked { "revoked" } else { "nothing-to-revoke" }))
 }
 
@@ -270,31 +275,39 @@ fn apps(
 ) -> Vec<account_page::AppItem> {
     let (now, backends) = (state.clock.now(), &state.oauth.settings().backends);
     let (groups, servers) = (backends.groups(), backends.servers());
-    let is_of = |client: &SessionStatus, view: &GrantView| client.grant.as_ref() == Some(&view.grant.id);
-    let app = |view: &GrantView| {
-        let subject = AccessSubject { user: &view.grant.user, rights: &view.rights };
-        let server = |id: &BackendId| match subject.server(AccessPlace::At(&view.grant.endpoint.target, &groups), id) {
+    let connected = AppGrants::collect(grants);
+    let is_of = |client: &SessionStatus, app: &AppGrants<'_>| client.grant.as_ref().is_some_and(|id| app.has(id));
+    let opened = |app: &AppGrants<'_>| -> Vec<account_page::AppServer> {
+        let GrantView { grant, rights, .. } = app.latest;
+        let subject = AccessSubject { user: &grant.user, rights };
+        let server = |id: &BackendId| match subject.server(AccessPlace::At(&grant.endpoint.target, &groups), id) {
             ServerVerdict::Visible(access) => {
                 let (name, lacks_login) = (id.to_string(), missing.contains(id.as_str()));
                 Some(account_page::AppServer { name, access, lacks_login })
             }
             ServerVerdict::Hidden => None,
         };
-        let own = clients.iter().filter(|client| is_of(client, view)).map(|client| client_row(client)).collect();
-        let row = grant_row(view, servers.iter().filter_map(server).collect(), own, now);
-        account_page::AppItem::Connected(Box::new(row))
+        servers.iter().filter_map(server).collect()
     };
-    let connected: Vec<account_page::AppItem> = grants.iter().map(app).collect();
-    let others = clients.iter().filter(|client| !grants.iter().any(|view| is_of(client, view)));
-    connected.into_iter().chain(others.map(|client| account_page::AppItem::Client(client_row(client)))).collect()
+    let row = |app: &AppGrants<'_>| {
+        let own = clients.iter().filter(|client| is_of(client, app)).map(|client| client_row(client)).collect();
+        let (mut servers, others) = (opened(app), app.others(&connected).map(opened).collect::<Vec<_>>());
+        // first what the app's other grants lack, so that the summary shows it
+        servers.sort_by_key(|server| others.iter().all(|other| other.contains(server)));
+        let distinction = app.distinction(&connected, &groups);
+        account_page::AppItem::Connected(Box::new(grant_row(app, (servers, own, distinction), now)))
+    };
+    let rows: Vec<account_page::AppItem> = connected.iter().map(row).collect();
+    let others = clients.iter().filter(|client| !connected.iter().any(|app| is_of(client, app)));
+    rows.into_iter().chain(others.map(|client| account_page::AppItem::Client(client_row(client)))).collect()
 }
 
 fn grant_row(
-    view: &GrantView,
-    servers: Vec<account_page::AppServer>,
-    clients: Vec<account_page::ClientItem>,
+    app: &AppGrants<'_>,
+    (servers, clients, distinction): (Vec<account_page::AppServer>, Vec<account_page::ClientItem>, Option<String>),
     now: Timestamp,
 ) -> account_page::GrantItem {
+    let view = app.latest;
     let grant = &view.grant;
     let brief = |server: &account_page::AppServer| {
         let mark = if server.access == Access::ReadOnly { " (read-only)" } else { "" };
@@ -303,18 +316,19 @@ fn grant_row(
     let names: Vec<String> = servers.iter().filter(|server| !server.lacks_login).map(brief).collect();
     let permissions = texts::permissions(&grant.scopes, &Groups::default());
     account_page::GrantItem {
-        id: grant.id.to_string(),
+        ids: app.ids(),
+        distinction,
         client: view.client_name.clone(),
         destination: texts::grant_destination(view),
         permissions: permissions.into_iter().filter(|one| one.sensitivity == texts::Sensitivity::High).collect(),
         summary: first_names(&names, SHOWN_SERVERS)
             .unwrap_or_else(|| if servers.is_empty() { "no servers" } else { "no others" }.to_owned()),
         servers,
-        ends: texts::day(grant.expires),
+        ends: texts::day(app.expires()),
         clients,
         endpoint: grant.endpoint.to_string(),
         key: (!grant.user.is_of_key()).then(|| view.key_name.clone()),
-        created: texts::ago(now.since(grant.created)),
+        created: app.connected(now),
         used: grant.last_used.map_or_else(|| "never".to_owned(), |used| texts::ago(now.since(used))),
     }
 }

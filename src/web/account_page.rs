@@ -54,10 +54,13 @@ pub(super) enum AppItem {
     Client(ClientItem),
 }
 
-/// One grant on the account page.
+/// What one app was granted, once or several times, on the account page.
 #[derive(Debug)]
 pub(super) struct GrantItem {
-    pub(super) id: String,
+    /// Ids of the grants, separated by spaces.
+    pub(super) ids: String,
+    /// The difference from other rows of the same app, if there are any.
+    pub(super) distinction: Option<String>,
     pub(super) client: String,
     pub(super) destination: Destination,
     /// Permissions beyond the use of servers.
@@ -75,7 +78,7 @@ pub(super) struct GrantItem {
     pub(super) used: String,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct AppServer {
     pub(super) name: String,
     pub(super) access: Access,

@@ -6,15 +6,27 @@ use lockkeeper::model::{Access, BackendId, Rights};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
-use super::site::{CALLBACK, ROOT, Site};
+use super::site::{Browser, CALLBACK, ROOT, Site};
 
-async fn connect(site: &Site, browser: &mut super::site::Browser<'_>, name: &str) {
+async fn connect(site: &Site, browser: &mut Browser<'_>, name: &str) {
     let client = site.register(name, CALLBACK).await;
-    let page = browser.authorize(&client, &[]).await;
+    connect_client(site, browser, (&client, &[])).await;
+}
+
+/// Connects a registered client, with these parameters of the request.
+async fn connect_client(site: &Site, browser: &mut Browser<'_>, (client, more): (&str, &[(&str, &str)])) {
+    let page = browser.authorize(client, more).await;
     let told = browser.press(&page, "approve", "").await.told();
     let code = told.into_iter().find(|(name, _)| name == "code").unwrap().1;
     // a grant counts once its code is redeemed
-    site.redeem(&client, &code).await;
+    site.redeem(client, &code).await;
+}
+
+/// The list of connected apps, with the ids of each row's grants.
+fn rows(account: &str) -> (&str, Vec<Vec<&str>>) {
+    let section = account.split_once(">Connected apps</h2>").unwrap().1.split_once("</section>").unwrap().0;
+    let rows = section.split("name=\"grant\" value=\"").skip(1);
+    (section, rows.map(|row| row.split('"').next().unwrap().split(' ').collect()).collect())
 }
 
 #[tokio::test]
@@ -100,6 +112,53 @@ async fn oa_132_people_see_and_revoke_their_grants() {
     let page = browser.get(&next).await;
     assert!(page.body.contains("The app is disconnected") && page.body.contains("Cursor"), "{}", page.body);
     assert!(!page.body.contains("Zed<"), "{}", page.body);
+}
+
+#[tokio::test]
+async fn oa_132_an_app_that_was_connected_twice_is_one_row_and_ends_as_one() {
+    let site = Site::with_group().await;
+    let mut browser = site.browser();
+    browser.log_in_alone(&site.key).await;
+    let client = site.register("Cursor", CALLBACK).await;
+    for _ in 0..2 {
+        connect_client(&site, &mut browser, (&client, &[])).await;
+    }
+    connect(&site, &mut browser, "Zed").await;
+    let page = browser.get("/account").await;
+    let (section, grants) = rows(&page.body);
+    assert_eq!(grants.iter().map(Vec::len).collect::<Vec<_>>(), [1, 2], "{section}");
+    assert!(section.contains("2 times, last just now"), "{section}");
+    assert!(!section.contains(": files, search"), "one row of an app needs no distinction: {section}");
+
+    let cursor = grants[1].join(" ");
+    let answer = browser.post("/account/revoke", &[("token", &page.field("token")), ("grant", &cursor)]).await;
+    assert_eq!(answer.location(), "/account?done=revoked");
+    let page = browser.get("/account").await;
+    let (section, grants) = rows(&page.body);
+    assert!(grants.len() == 1 && !section.contains("Cursor"), "{section}");
+}
+
+#[tokio::test]
+async fn oa_132_rows_of_one_app_say_how_they_differ() {
+    let site = Site::with_group().await;
+    let mut browser = site.browser();
+    browser.log_in_alone(&site.key).await;
+    let client = site.register("Cursor", CALLBACK).await;
+    let work = format!("{ROOT}/mcp/work");
+    for more in [&[][..], &[("scope", "mcp:files mcp:search")], &[("resource", &work)]] {
+        connect_client(&site, &mut browser, (&client, more)).await;
+    }
+    // the same user with another key
+    let other = site.joined_key("laptop", Rights::all_backends()).await;
+    let mut laptop = site.browser();
+    laptop.log_in_alone(&other).await;
+    connect_client(&site, &mut laptop, (&client, &[])).await;
+    let page = browser.get("/account").await;
+    let (section, grants) = rows(&page.body);
+    assert_eq!(grants.len(), 4, "{section}");
+    for told in ["through /mcp/work", "with the key laptop", "servers that come later too: files, search"] {
+        assert!(section.contains(told), "the page does not tell {told}: {section}");
+    }
 }
 
 #[tokio::test]
