@@ -351,7 +351,8 @@ fn backend_list(items: Vec<BackendItem>) -> BackendList {
 
 fn grant(client: &str) -> GrantItem {
     GrantItem {
-        id: "g1".to_owned(),
+        ids: "g1".to_owned(),
+        distinction: None,
         client: client.to_owned(),
         destination: texts::destination(&RedirectTarget::App("cursor".to_owned())),
         permissions: permissions(),
