@@ -319,6 +319,22 @@ async fn up_012_a_failure_at_the_provider_is_a_page_of_the_gateway() {
 }
 
 #[tokio::test]
+async fn up_012_a_declined_login_says_that_the_app_received_nothing_if_an_app_waits_for_it() {
+    let (site, provider) = Site::with_provider(OpenIdProvider::spec()).await;
+    let client = site.register("App", CALLBACK).await;
+    for is_for_app in [false, true] {
+        let mut browser = site.browser();
+        let page = if is_for_app { browser.authorize(&client, &[]).await } else { browser.get("/login").await };
+        let start = browser.choose_provider(&page).await;
+        let answer = provider.log_in(start.location());
+        let state = answer.split("state=").nth(1).unwrap();
+        let seen = browser.return_with(&format!("error=access_denied&state={state}")).await;
+        assert!(seen.body.contains("You did not log in at Example Corp, or it did not let you in."), "{}", seen.body);
+        assert_eq!(seen.body.contains("The app received nothing."), is_for_app, "{}", seen.body);
+    }
+}
+
+#[tokio::test]
 async fn up_012_user_information_fills_in_what_the_id_token_does_not_say_and_only_of_the_same_person() {
     let (site, provider) = Site::with_provider(spec_with_rules()).await;
     provider.script().claims = json!({ "email": null, "email_verified": null });
