@@ -175,9 +175,9 @@ pub(super) async fn decide(
         (Err(refusal), _) => Err(refusal),
         (Ok(None), Some(DeviceDecision::Approve)) => {
             let choice = ServerChoice::Of(&form.servers);
-            devices.approve((&code, &token), &holder, choice, visitor.from).await.map(drop)
+            devices.approve(&code, &token, &holder, choice, visitor.from).await.map(drop)
         }
-        (Ok(None), Some(DeviceDecision::Deny)) => devices.deny((&code, &token), &holder, visitor.from).await.map(drop),
+        (Ok(None), Some(DeviceDecision::Deny)) => devices.deny(&code, &token, &holder, visitor.from).await.map(drop),
         (Ok(None), None) => return Ok(login::to_device(&state, &form.user_code)),
     };
     match decided {

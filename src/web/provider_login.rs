@@ -202,8 +202,9 @@ async fn log_in(
 async fn admit(state: &WebState, spec: &LoginProvider, finished: &FinishedLogin) -> Result<KeyHolder, Problem> {
     let person = &finished.person;
     let address = person.email.as_deref().map_or(ClaimedAddress::None, ClaimedAddress::Verified);
-    let (named, keys) = ((&*person.issuer, &*person.subject), state.oauth.keys());
-    let Some(given) = keys.rights_of_person(named, address, person.rights(spec)).await? else {
+    let keys = state.oauth.keys();
+    let by_tables = person.rights(spec);
+    let Some(given) = keys.rights_of_person(&person.issuer, &person.subject, address, by_tables).await? else {
         refuse(state, &spec.name, &format!("no rule lets the subject {} in{}", person.subject, doubts(person)));
         return Err(not_let_in(spec, person));
     };
