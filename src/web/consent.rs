@@ -15,7 +15,14 @@ pub(super) struct ConsentRequest<'a> {
     /// Scopes that the person would grant.
     pub(super) scopes: &'a Scopes,
     /// The choice that was sent and granted nothing.
-    pub(super) refused: Option<(&'a ChosenServers, ChoiceRefusal)>,
+    pub(super) refused: Option<RefusedChoice<'a>>,
+}
+
+/// A choice that grants nothing, and the reason.
+#[derive(Clone, Copy)]
+pub(super) struct RefusedChoice<'a> {
+    pub(super) servers: &'a ChosenServers,
+    pub(super) refusal: ChoiceRefusal,
 }
 
 /// The part of the page about the servers.
@@ -26,7 +33,7 @@ pub(super) async fn choice(
     let ConsentRequest { holder, target, scopes, refused } = request;
     let offered = OfferedServers::new(state.oauth.settings(), holder, target, scopes);
     let missing = accounts::missing(state, holder).await?;
-    let chosen = refused.map(|(chosen, _)| chosen);
+    let chosen = refused.map(|refused| refused.servers);
     let item = |(name, most): (&str, Access)| {
         let counts = BackendId::parse(name).ok().and_then(|id| (state.tools)(target, &id, &holder.user));
         let use_of = chosen.map_or(Some(most), |chosen| chosen.servers.get(name).copied());
@@ -44,7 +51,7 @@ pub(super) async fn choice(
     let permissions = texts::permissions(scopes, &groups);
     Ok(consent_page::ServerSelection {
         later: later(target, scopes, &groups).filter(|_| !items.is_empty()),
-        alert: refused.map(|(_, refusal)| sentence(refusal)),
+        alert: refused.map(|refused| sentence(refused.refusal)),
         // each server tells for itself what it allows
         permissions: permissions
             .into_iter()
