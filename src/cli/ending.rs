@@ -38,12 +38,7 @@ impl EndingArgs {
 }
 
 /// Says what has become of something: a sentence, or with `--json` the members that identify it with its new state.
-pub(super) fn tell(
-    form: FormatArgs,
-    (identity, became): (Value, Became),
-    sentence: &str,
-    process: &mut ProcessContext,
-) {
+pub(super) fn tell(form: FormatArgs, identity: Value, became: Became, sentence: &str, process: &mut ProcessContext) {
     if !form.json {
         process.output.remark(sentence);
         return;

@@ -14,7 +14,8 @@ use crate::{
 /// Reads the configuration again at each change of its file and at each SIGHUP, and gives it to the gateway. A
 /// configuration with errors changes nothing. Never ends by itself.
 pub(super) async fn follow(
-    (source, given): (&ConfigSource, &CommandLineOptions),
+    source: &ConfigSource,
+    given: &CommandLineOptions,
     process: &ProcessContext,
     reloader: Arc<Reloader>,
 ) -> Infallible {
