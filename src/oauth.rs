@@ -136,7 +136,7 @@ impl OAuth {
         let signing = Arc::new(SigningKeys::load(deps.clone(), master).await?);
         let uses = Arc::new(UsageRecorder::new(deps.clone()));
         let revocations = Arc::new(Revocations::open(deps.clone(), Arc::clone(&uses), Arc::clone(&signing)).await?);
-        Ok(Self(Arc::new(Services::new(deps, pepper, signing, (revocations, uses), requests))))
+        Ok(Self(Arc::new(Services::new(deps, pepper, signing, revocations, uses, requests))))
     }
 
     pub fn keys(&self) -> &Keys {
@@ -321,7 +321,8 @@ impl Services {
         deps: OAuthDeps,
         pepper: Arc<Pepper>,
         signing: Arc<SigningKeys>,
-        (revocations, uses): (Arc<Revocations>, Arc<UsageRecorder>),
+        revocations: Arc<Revocations>,
+        uses: Arc<UsageRecorder>,
         requests: SealingKey,
     ) -> Self {
         let (r, u) = (|| Arc::clone(&revocations), || Arc::clone(&uses));

@@ -43,7 +43,7 @@ pub use self::{
     refusal::{OAuthRefusal, RefusalMeaning},
     registration::{ApplicationType, ClientIdentity, ClientRegistration, RegisteredAuth, RegisteredClient, identify},
     saved_tokens::{IssuedTokens, RefreshEnd, SavedTokens, TokenGrant},
-    server_identity::{fits, is_same, is_server},
+    server_identity::{ResourceServer, fits, is_same, is_server},
     token_response::TokenFailure,
     tokens::{AuthenticatedClient, TokenSource, client_secret_basic},
 };

@@ -87,7 +87,8 @@ pub use signing_keys::{SigningKeyRow, SigningKeyTable};
 pub use task_owners::TaskOwnerTable;
 pub use transactions::{FoundTransaction, NewCode, RequestApproval, StoredDecision, TransactionRow, TransactionTable};
 pub use upstream_clients::{
-    BegunUpstreamRequest, TakenUpstreamRequest, UpstreamClientTable, UpstreamForm, UpstreamRequestRow,
+    BegunUpstreamRequest, TakenUpstreamRequest, UpstreamClientTable, UpstreamForm, UpstreamRequestBinding,
+    UpstreamRequestRow,
 };
 pub use upstream_tokens::{UpstreamTokenRow, UpstreamTokenTable, WithdrawnTokenRow};
 pub use user_secrets::UserSecretTable;

@@ -61,10 +61,10 @@ struct UpstreamServices {
 
 impl Upstream {
     /// Creates the client for these servers; its tasks run on `tracker` until `cancel`.
-    pub fn new(deps: UpstreamDeps, specs: &[BackendSpec], (tracker, cancel): (TaskTracker, CancellationToken)) -> Self {
+    pub fn new(deps: UpstreamDeps, specs: &[BackendSpec], tracker: TaskTracker, cancel: CancellationToken) -> Self {
         let context = UpstreamContext::new(deps);
         let servers = Arc::new(ProtectedServers::new(specs));
-        let keepers = Arc::new(Keepers::new(context.clone(), (tracker, cancel)));
+        let keepers = Arc::new(Keepers::new(context.clone(), tracker, cancel));
         let secrets = UserSecrets::new(context.clone(), specs);
         let (of_servers, of_users) = (Arc::clone(&servers), Arc::clone(&keepers));
         let sources = AccessSources { servers: of_servers, keepers: of_users, secrets: secrets.clone() };

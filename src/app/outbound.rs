@@ -42,7 +42,7 @@ pub(super) fn upstream_client(
         open: OpenClient::new(&NetworkSpec::default(), &config.environment.to_strings())?,
         audit: oauth.audit().clone(),
     };
-    Ok(Upstream::new(deps, &config.backends, (world.tracker.clone(), world.cancel.child_token())))
+    Ok(Upstream::new(deps, &config.backends, world.tracker.clone(), world.cancel.child_token()))
 }
 
 /// Hosts of the metadata documents of well-known clients. The gateway uses them to check its own network.

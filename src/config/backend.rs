@@ -107,7 +107,7 @@ pub(super) fn read_all(section: Section<'_>, dialect: Dialect, folder: &Path) ->
         }
         names.push((name, place));
         let (disabled, enabled) = (section.flag("disabled"), section.flag("enabled"));
-        let spec = read(&mut section, id.unwrap_or_else(placeholder), (dialect, folder));
+        let spec = read(&mut section, id.unwrap_or_else(placeholder), dialect, folder);
         let spec = match dialect {
             Dialect::Own => spec,
             Dialect::Shared => {
@@ -151,7 +151,7 @@ pub(super) fn demo() -> BackendSpec {
     BackendSpec::new(id, TransportSpec::Demo)
 }
 
-fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &Path)) -> Option<BackendSpec> {
+fn read(section: &mut Section<'_>, id: BackendId, dialect: Dialect, folder: &Path) -> Option<BackendSpec> {
     let transport = transport::read(section, dialect, folder);
     let defaults = BackendSpec::new(id, transport.as_ref().map_or(TransportSpec::Demo, |read| read.spec.clone()));
     // in files of other programs, `version` is the version of the server

@@ -155,7 +155,7 @@ impl ServerMembers {
                     _ => None,
                 };
                 if let Some(name) = name {
-                    self.put_in("env", at, (&name, format!("${{{name}}}")));
+                    self.put_in("env", at, &name, format!("${{{name}}}"));
                 }
             }
         }
@@ -173,14 +173,14 @@ impl ServerMembers {
         if let Some(ConfigEntry { at, value: ConfigNode { value: ConfigValue::Text(name), .. }, .. }) =
             self.take("bearer_token_env_var")
         {
-            self.put_in("headers", at, ("Authorization", format!("Bearer ${{{name}}}")));
+            self.put_in("headers", at, "Authorization", format!("Bearer ${{{name}}}"));
         }
         if let Some(ConfigEntry { at, value: ConfigNode { value: ConfigValue::Table(pairs), .. }, .. }) =
             self.take("env_http_headers")
         {
             for pair in pairs {
                 if let ConfigValue::Text(name) = pair.value.value {
-                    self.put_in("headers", at, (&pair.key, format!("${{{name}}}")));
+                    self.put_in("headers", at, &pair.key, format!("${{{name}}}"));
                 }
             }
         }
@@ -224,7 +224,7 @@ impl ServerMembers {
     }
 
     /// Adds a pair to the table `key`.
-    fn put_in(&mut self, key: &str, at: usize, (name, text): (&str, String)) {
+    fn put_in(&mut self, key: &str, at: usize, name: &str, text: String) {
         if !self.has(key) {
             self.put(key, at, ConfigValue::Table(Vec::new()));
         }

@@ -46,7 +46,7 @@ pub(super) fn read(section: &mut Section<'_>, folder: &Path) -> Option<Arc<Netwo
     let ca_file = section.parsed("ca_file", certificates);
     let has_identity = (section.has("client_cert_file"), section.has("client_key_file"));
     let chain = section.parsed("client_cert_file", certificates);
-    let key = section.parsed("client_key_file", |file| private_key(&pem(folder, file)?));
+    let key = section.parsed("client_key_file", |file| private_key(folder, file));
     if has_identity.0 != has_identity.1 {
         section.fault("a client certificate needs its key", Some("set both `client_cert_file` and `client_key_file`"));
     }
@@ -64,14 +64,12 @@ pub(super) fn read(section: &mut Section<'_>, folder: &Path) -> Option<Arc<Netwo
 
 /// The text of a file with certificates.
 pub(super) fn authorities(folder: &Path, file: &str) -> Result<String, String> {
-    let (file, text) = pem(folder, file)?;
-    certificates(&file, &text).map(|_| text)
+    let text = pem(folder, file)?;
+    certificates(file, &text).map(|_| text)
 }
 
-/// The name and the text of a file.
-pub(super) fn pem(folder: &Path, file: &str) -> Result<(String, String), String> {
-    let text = text_file::read(&folder.join(file), LONGEST).map_err(|why| format!("the file `{file}` {why}"))?;
-    Ok((file.to_owned(), text))
+fn pem(folder: &Path, file: &str) -> Result<String, String> {
+    text_file::read(&folder.join(file), LONGEST).map_err(|why| format!("the file `{file}` {why}"))
 }
 
 /// Reports the options as not allowed.
@@ -92,9 +90,10 @@ fn certificates(file: &str, text: &str) -> Result<Vec<CertificateDer<'static>>, 
 }
 
 /// The text of a file with a private key.
-pub(super) fn private_key((file, text): &(String, String)) -> Result<Secret, String> {
+pub(super) fn private_key(folder: &Path, file: &str) -> Result<Secret, String> {
+    let text = pem(folder, file)?;
     let key = PrivateKeyDer::from_pem_slice(text.as_bytes());
-    key.map(|_| Secret::new(text.as_str())).map_err(|_| format!("the file `{file}` has no private key in PEM"))
+    key.map(|_| Secret::new(text)).map_err(|_| format!("the file `{file}` has no private key in PEM"))
 }
 
 /// True if the key belongs to the first certificate.

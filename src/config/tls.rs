@@ -112,8 +112,7 @@ impl TlsOptions {
         let default = Self::default();
         let has_files = (section.has("cert_file"), section.has("key_file"));
         let chain = section.parsed("cert_file", |file| Ok((folder.join(file), network::authorities(folder, file)?)));
-        let key = section
-            .parsed("key_file", |file| Ok((folder.join(file), network::private_key(&network::pem(folder, file)?)?)));
+        let key = section.parsed("key_file", |file| Ok((folder.join(file), network::private_key(folder, file)?)));
         if has_files.0 != has_files.1 {
             section.fault("a certificate needs its key", Some("set both `cert_file` and `key_file`"));
         }

@@ -127,13 +127,13 @@ pub(super) fn read(section: &mut Section<'_>, dialect: Dialect, folder: &Path) -
         }
         _ => {}
     }
-    let stdio = stdio(section, (dialect, folder), by_command);
-    let remote = remote(section, (kind, dialect), folder);
+    let stdio = stdio(section, dialect, folder, by_command);
+    let remote = remote(section, kind, dialect, folder);
     let demo = section.choice("builtin", &[("demo", ())]).map(|()| ReadTransport::told_nothing(TransportSpec::Demo));
     stdio.or(remote).or(demo)
 }
 
-fn stdio(section: &mut Section<'_>, (dialect, folder): (Dialect, &Path), chosen: bool) -> Option<ReadTransport> {
+fn stdio(section: &mut Section<'_>, dialect: Dialect, folder: &Path, chosen: bool) -> Option<ReadTransport> {
     if !chosen {
         let shared = (dialect == Dialect::Shared).then_some("envFile");
         for key in COMMAND.iter().map(|key| key.name).filter(|key| *key != "command").chain(shared) {
@@ -180,7 +180,8 @@ fn of_caller(texts: BTreeMap<String, CallerText>) -> BTreeMap<String, CallerText
 /// A server at a URL, with its headers.
 fn remote(
     section: &mut Section<'_>,
-    (kind, dialect): (Option<TransportKind>, Dialect),
+    kind: Option<TransportKind>,
+    dialect: Dialect,
     folder: &Path,
 ) -> Option<ReadTransport> {
     let has_url = section.has("url");

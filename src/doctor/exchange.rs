@@ -130,7 +130,7 @@ impl ProbeResponse {
     }
 
     fn refusal(&self) -> OAuthRefusal {
-        OAuthRefusal::read((self.status, &self.headers), &self.body, Timestamp::from_seconds(0))
+        OAuthRefusal::read(self.status, &self.headers, &self.body, Timestamp::from_seconds(0))
     }
 
     /// True if the response sends the client to another URL.

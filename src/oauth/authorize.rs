@@ -168,7 +168,7 @@ impl Authorization {
             self.pushed.open(uri, &client).await.map_err(Rejected::Page)?
         } else {
             let request = authorization_request::check(&self.deps.settings, &params, &client)?;
-            self.transaction((request, &client), self.deps.settings.policy.get().transaction_lifetime)
+            self.transaction(request, &client, self.deps.settings.policy.get().transaction_lifetime)
         };
         Ok(Transaction { request: transaction.request.with_pages()?, ..transaction })
     }
@@ -180,11 +180,11 @@ impl Authorization {
         }
         let (request, lifetime) =
             (authorization_request::check(&self.deps.settings, params, client)?, pushed_request::LIFETIME);
-        let request_uri = self.pushed.seal(&self.transaction((request, client), lifetime))?;
+        let request_uri = self.pushed.seal(&self.transaction(request, client, lifetime))?;
         Ok(PushedRequest { request_uri, lifetime })
     }
 
-    fn transaction(&self, (request, client): (AuthorizationRequest, &Client), lifetime: Duration) -> Transaction {
+    fn transaction(&self, request: AuthorizationRequest, client: &Client, lifetime: Duration) -> Transaction {
         let (id, login) = (TransactionId(self.deps.random.token()), request.login);
         let chooses = request.chooses;
         Transaction {

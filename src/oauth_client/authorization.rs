@@ -16,6 +16,7 @@ use super::{
     refusal::RefusalMeaning,
     registration::{ApplicationType, ClientIdentity, ClientRegistration, RegisteredClient, identify},
     saved_tokens::{IssuedTokens, SavedTokens},
+    server_identity::ResourceServer,
     tokens::TokenSource,
 };
 use crate::{
@@ -90,6 +91,10 @@ impl fmt::Debug for OpenBrowser {
 // === impl LoginTarget ===
 
 impl LoginTarget {
+    const fn resource_server(&self) -> ResourceServer<'_> {
+        ResourceServer { url: &self.server, settings: &self.settings }
+    }
+
     /// True if `client` has the identity and the redirect URI of this login.
     fn is_for(&self, client: &RegisteredClient) -> bool {
         let given = self.redirect_uri.as_ref();
@@ -111,8 +116,8 @@ impl BrowserLogin {
 
     /// Reads the login, without anything that does not belong to the server with its current settings.
     pub(super) fn read(&self) -> Result<Login, LoginError> {
-        let LoginTarget { server, file, settings, .. } = &self.target;
-        Ok(file.read()?.retain(|source| source.is_for(server, settings)))
+        let server = self.target.resource_server();
+        Ok(self.target.file.read()?.retain(|source| source.is_for(server)))
     }
 
     /// Logs a person in and saves the tokens, in place of earlier ones. A request that a person has seen less than ten
@@ -147,8 +152,8 @@ impl BrowserLogin {
         let ShownRequest { callback, pending: WaitingLogin { source, client, open } } = request;
         (self.browser.0)(&open.url, attempt);
         let exchange = |code: String| async {
-            let time = (&self.target.http, self.clock.now());
-            let issued = source.exchange(time, (&client).into(), (code, &open.verifier)).await;
+            let http = &self.target.http;
+            let issued = source.exchange(code, &open.verifier, (&client).into(), http, self.clock.now()).await;
             issued.map(|issued: IssuedTokens| issued.asked_for(open.scope()))
         };
         let answered = callback.answered(open.expected(&source), LOGIN_TIMEOUT, exchange).await;
@@ -193,8 +198,8 @@ impl BrowserLogin {
         lock: &LoginLock,
         challenge: &BearerChallenge,
     ) -> Result<ShownRequest, LoginError> {
-        let target = (&self.target.server, &self.target.settings);
-        let Discovered { resource, scope, server } = discover(&self.target.http, target, challenge).await?;
+        let LoginTarget { http, identity, .. } = &self.target;
+        let Discovered { resource, scope, server } = discover(http, self.target.resource_server(), challenge).await?;
         let scope = match (&self.target.scope, challenge.asks_for_more()) {
             (Some(own), true) => Some(union(Some(own), scope.as_deref())),
             (Some(own), false) => Some(own.clone()),
@@ -211,7 +216,7 @@ impl BrowserLogin {
         let source = TokenSource::new(&server, resource);
         let known = login.client_of(&server.issuer).filter(|client| self.target.is_for(client)).cloned();
         let kept = match known {
-            Some(client) if self.is_lost(login, (&source, &server), &client, wish).await => {
+            Some(client) if self.is_lost(login, &source, &server, &client, wish).await => {
                 if !login.register_again(self.clock.now()) {
                     let issuer = &server.issuer;
                     let text = format!("{issuer} has forgotten the client three times within an hour: try again later");
@@ -236,12 +241,9 @@ impl BrowserLogin {
             let redirect_uri = callback.redirect_uri().as_str().to_owned();
             let (name, application) = (self.target.client_name.clone(), ApplicationType::Native);
             let description = ClientRegistration { name, redirect_uri, scope: scope.as_deref(), application };
-            (
-                callback,
-                identify((&self.target.http, self.clock.now()), &self.target.identity, &server, description).await?,
-            )
+            (callback, identify(identity, &server, description, http, self.clock.now()).await?)
         };
-        let open = self.request((&source, &server), &client, wish)?;
+        let open = self.request(&source, &server, &client, wish)?;
         let pending = WaitingLogin { source, client, open };
         login.server = self.target.server.to_string();
         login.pending = Some(pending.clone());
@@ -254,7 +256,8 @@ impl BrowserLogin {
     async fn is_lost(
         &self,
         login: &Login,
-        server: (&TokenSource, &AuthorizationServer),
+        source: &TokenSource,
+        server: &AuthorizationServer,
         client: &RegisteredClient,
         wish: LoginWish<'_>,
     ) -> bool {
@@ -265,18 +268,19 @@ impl BrowserLogin {
         if login.has_lost_client() || client.is_over(now) {
             return true;
         }
-        let Ok(request) = self.request(server, client, wish) else { return false };
+        let Ok(request) = self.request(source, server, client, wish) else { return false };
         let refusal = self.target.http.refusal(&request.url, now).await;
         refusal.is_some_and(|refusal| refusal.meaning() == RefusalMeaning::ClientIsUnknown)
     }
 
     fn request(
         &self,
-        server: (&TokenSource, &AuthorizationServer),
+        source: &TokenSource,
+        server: &AuthorizationServer,
         client: &RegisteredClient,
         wish: LoginWish<'_>,
     ) -> Result<OpenAuthorization, LoginError> {
-        OpenAuthorization::new(server, client, wish, (&*self.random, self.clock.now()))
+        OpenAuthorization::new(source, server, client, wish, &*self.random, self.clock.now())
     }
 }
 

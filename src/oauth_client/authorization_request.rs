@@ -101,10 +101,12 @@ impl OpenAuthorization {
     ///
     /// If the redirect URI is not a URL.
     pub fn new(
-        (source, server): (&TokenSource, &AuthorizationServer),
+        source: &TokenSource,
+        server: &AuthorizationServer,
         client: &RegisteredClient,
         wish: LoginWish<'_>,
-        (random, now): (&dyn Random, Timestamp),
+        random: &dyn Random,
+        now: Timestamp,
     ) -> Result<Self, LoginError> {
         let (state, verifier) = (random.token(), random.token());
         let needs = service_needs(&source.issuer, wish.offline);

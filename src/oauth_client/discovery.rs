@@ -10,9 +10,9 @@ use super::{
     error::LoginError,
     http::{DocumentAnswer, OAuthHttp},
     refusal::text,
-    server_identity::{self, check_resource, choose_issuers, is_same},
+    server_identity::{self, ResourceServer, check_resource, choose_issuers, is_same},
 };
-use crate::model::{AuthorizationSettings, PkceSupport, ResourceIndicator};
+use crate::model::{PkceSupport, ResourceIndicator};
 
 /// The discovered parameters of a login at a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,61 +67,63 @@ struct ProtectedResource {
     scopes_supported: Vec<String>,
 }
 
-/// Finds the authorization server of the MCP server at `server`, which sent `challenge`, for a new login. Settings
-/// override what the server says. Of several authorization servers, the first with metadata is used.
+/// Finds the authorization server of `server`, which sent `challenge`, for a new login. Of several authorization
+/// servers, the first with metadata is used.
 ///
 /// # Errors
 ///
 /// An error if a document cannot be fetched or breaks a rule that protects the login.
 pub async fn discover(
     http: &OAuthHttp,
-    (server, settings): (&Url, &AuthorizationSettings),
+    server: ResourceServer<'_>,
     challenge: &BearerChallenge,
 ) -> Result<Discovered, LoginError> {
+    let ResourceServer { url, settings } = server;
     let named = match &settings.resource {
         ResourceIndicator::Named(named) => Some(named.clone()),
         ResourceIndicator::Discovered | ResourceIndicator::Omitted => None,
     };
-    let found = protected_resource(http, (server, settings), challenge).await?;
+    let found = protected_resource(http, server, challenge).await?;
     let listed = found.as_ref().map(|resource| resource.authorization_servers.clone()).unwrap_or_default();
-    let listed = if listed.is_empty() { vec![origin(server)] } else { listed };
-    let issuers = choose_issuers(&listed, (server, settings))?;
+    let listed = if listed.is_empty() { vec![origin(url)] } else { listed };
+    let issuers = choose_issuers(&listed, server)?;
     let Some(resource) = found else {
         if let Some(scheme) = &challenge.other_scheme {
             return Err(LoginError::Untrusted(format!(
-                "{server} asks for `{scheme:.40}` credentials, and names no authorization server at which anybody could log in"
+                "{url} asks for `{scheme:.40}` credentials, and names no authorization server at which anybody could log in"
             )));
         }
-        let authorization_server = without_resource_metadata(http, (server, settings)).await?;
+        let authorization_server = without_resource_metadata(http, server).await?;
         let scope = asked_scope(challenge, &[], &authorization_server);
         return Ok(Discovered { resource: named, scope, server: authorization_server });
     };
     let mut unusable = None;
     for issuer in issuers.into_iter().take(MAX_TRIED) {
-        match authorization_server(http, (server, settings), issuer).await? {
+        match authorization_server(http, server, issuer).await? {
             Ok(authorization_server) => {
                 let scope = asked_scope(challenge, &resource.scopes_supported, &authorization_server);
                 return Ok(Discovered { resource: named.or(resource.resource), scope, server: authorization_server });
             }
             Err(fault) if fault.is_missing => {
-                tracing::info!(%server, issuer, error = %fault.error, "an authorization server has no usable metadata");
+                let error = &fault.error;
+                tracing::info!(server = %url, issuer, %error, "an authorization server has no usable metadata");
                 unusable.get_or_insert(fault.error);
             }
             Err(fault) => return Err(fault.error),
         }
     }
-    Err(unusable.unwrap_or_else(|| LoginError::Untrusted(format!("{server} names no authorization server"))))
+    Err(unusable.unwrap_or_else(|| LoginError::Untrusted(format!("{url} names no authorization server"))))
 }
 
 /// True if the server names this authorization server, perhaps among others. `None` if the server names none, or this
 /// cannot be determined.
 pub async fn lists_issuer(
     http: &OAuthHttp,
-    target: (&Url, &AuthorizationSettings),
+    server: ResourceServer<'_>,
     challenge: &BearerChallenge,
     issuer: &str,
 ) -> Option<bool> {
-    let listed = protected_resource(http, target, challenge).await.ok()??.authorization_servers;
+    let listed = protected_resource(http, server, challenge).await.ok()??.authorization_servers;
     (!listed.is_empty()).then(|| listed.iter().any(|one| is_same(one, issuer)))
 }
 
@@ -135,18 +137,20 @@ fn asked_scope(challenge: &BearerChallenge, supported: &[String], server: &Autho
 
 async fn protected_resource(
     http: &OAuthHttp,
-    (server, settings): (&Url, &AuthorizationSettings),
+    server: ResourceServer<'_>,
     challenge: &BearerChallenge,
 ) -> Result<Option<ProtectedResource>, LoginError> {
     let mut candidates = Vec::new();
     if let Some(text) = &challenge.resource_metadata {
-        match trusted(text, server, "the resource metadata URL") {
+        match trusted(text, server.url, "the resource metadata URL") {
             Ok(named) => candidates.push(named),
             // the well-known URLs are on the server's own origin
-            Err(error) => tracing::warn!(%server, %error, "the metadata is looked for at its well-known URLs"),
+            Err(error) => {
+                tracing::warn!(server = %server.url, %error, "the metadata is looked for at its well-known URLs");
+            }
         }
     }
-    for url in [server, &at_root(server)].map(|url| well_known(url, server_identity::WELL_KNOWN)) {
+    for url in [server.url, &at_root(server.url)].map(|url| well_known(url, server_identity::WELL_KNOWN)) {
         if !candidates.contains(&url) {
             candidates.push(url);
         }
@@ -155,7 +159,7 @@ async fn protected_resource(
     for url in candidates {
         match http.document(&url).await? {
             DocumentAnswer::Json(document) if document["resource"].is_string() => {
-                return ProtectedResource::read(&document, &url, (server, settings)).map(Some);
+                return ProtectedResource::read(&document, &url, server).map(Some);
             }
             DocumentAnswer::Json(_) | DocumentAnswer::None => {}
             DocumentAnswer::Down(reason) => down = Some(reason),
@@ -167,10 +171,11 @@ async fn protected_resource(
 /// Metadata of the authorization server `issuer`, at the first of its well-known URLs that has a usable document.
 async fn authorization_server(
     http: &OAuthHttp,
-    (server, settings): (&Url, &AuthorizationSettings),
+    server: ResourceServer<'_>,
     issuer: &str,
 ) -> Result<Result<AuthorizationServer, MetadataFault>, LoginError> {
-    let url = trusted(issuer, server, "the authorization server")?;
+    let url = trusted(issuer, server.url, "the authorization server")?;
+    let trust = |text: &str, name: &str| trusted(text, server.url, name);
     let mut candidates = vec![well_known(&url, OAUTH), well_known(&url, OPENID)];
     if url.path() != "/" {
         candidates.extend([OPENID, OAUTH].map(|kind| appended(&url, kind)));
@@ -179,9 +184,7 @@ async fn authorization_server(
     for at in candidates {
         match http.document(&at).await? {
             DocumentAnswer::Json(document) => {
-                match AuthorizationServer::read(&document, (issuer, settings.pkce), |text, name| {
-                    trusted(text, server, name)
-                }) {
+                match AuthorizationServer::read(&document, issuer, server.settings.pkce, trust) {
                     Ok(found) => return Ok(Ok(found)),
                     // a document that does not mention an authorization server counts as missing
                     Err(_) if !document["issuer"].is_string() && document["token_endpoint"].is_null() => {}
@@ -196,7 +199,8 @@ async fn authorization_server(
         (Some(fault), _) => Ok(Err(fault)),
         (None, Some(reason)) => Err(LoginError::Unavailable(reason)),
         (None, None) => {
-            let error = LoginError::Untrusted(format!("the authorization server {issuer} of {server} has no metadata"));
+            let reason = format!("the authorization server {issuer} of {} has no metadata", server.url);
+            let error = LoginError::Untrusted(reason);
             Ok(Err(MetadataFault { error, is_missing: true, is_absent: true }))
         }
     }
@@ -206,15 +210,15 @@ async fn authorization_server(
 /// (2025-03-26, authorization, *Fallbacks for Servers without Metadata Discovery*).
 async fn without_resource_metadata(
     http: &OAuthHttp,
-    (server, settings): (&Url, &AuthorizationSettings),
+    server: ResourceServer<'_>,
 ) -> Result<AuthorizationServer, LoginError> {
-    let issuer = origin(server);
-    match authorization_server(http, (server, settings), &issuer).await? {
+    let issuer = origin(server.url);
+    match authorization_server(http, server, &issuer).await? {
         Ok(found) => return Ok(found),
         Err(fault) if !fault.is_absent => return Err(fault.error),
         Err(_) => {}
     }
-    let endpoint = |path: &str| trusted(&format!("{issuer}/{path}"), server, "a default endpoint");
+    let endpoint = |path: &str| trusted(&format!("{issuer}/{path}"), server.url, "a default endpoint");
     Ok(AuthorizationServer {
         authorization_endpoint: endpoint("authorize")?,
         token_endpoint: endpoint("token")?,
@@ -242,15 +246,11 @@ fn strings(document: &Value, name: &str) -> Vec<String> {
 
 impl ProtectedResource {
     /// Reads metadata found at `read_from`. Checks its `resource` if tokens will be issued for it.
-    fn read(
-        document: &Value,
-        read_from: &Url,
-        (server, settings): (&Url, &AuthorizationSettings),
-    ) -> Result<Self, LoginError> {
-        let resource = match settings.resource {
+    fn read(document: &Value, read_from: &Url, server: ResourceServer<'_>) -> Result<Self, LoginError> {
+        let resource = match server.settings.resource {
             ResourceIndicator::Discovered => {
                 let named = document["resource"].as_str().unwrap_or_default();
-                check_resource(named, server, read_from)?;
+                check_resource(named, server.url, read_from)?;
                 Some(named.to_owned())
             }
             ResourceIndicator::Named(_) | ResourceIndicator::Omitted => None,
@@ -315,7 +315,8 @@ impl AuthorizationServer {
     /// name), or if a member is missing.
     pub fn read(
         document: &Value,
-        (issuer, pkce): (&str, PkceSupport),
+        issuer: &str,
+        pkce: PkceSupport,
         trust: impl Fn(&str, &str) -> Result<Url, LoginError>,
     ) -> Result<Self, MetadataFault> {
         let missing = |name: &str| MetadataFault {
@@ -375,6 +376,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::model::AuthorizationSettings;
 
     fn url(text: &str) -> Url {
         Url::parse(text).unwrap()
@@ -386,7 +388,8 @@ mod tests {
         let read = |resource: ResourceIndicator| {
             let document = json!({ "resource": "api://b" });
             let settings = AuthorizationSettings { resource, ..AuthorizationSettings::default() };
-            ProtectedResource::read(&document, &read_from, (&server, &settings)).map(|read| read.resource)
+            let server = ResourceServer { url: &server, settings: &settings };
+            ProtectedResource::read(&document, &read_from, server).map(|read| read.resource)
         };
         assert!(read(ResourceIndicator::Discovered).is_err());
         assert_eq!(read(ResourceIndicator::Named("api://b".to_owned())), Ok(None));
@@ -405,7 +408,7 @@ mod tests {
         change(&mut document);
         let server = url("https://a.example/mcp");
         let trust = |text: &str, name: &str| trusted(text, &server, name);
-        AuthorizationServer::read(&document, ("https://as.example/t", pkce), trust)
+        AuthorizationServer::read(&document, "https://as.example/t", pkce, trust)
     }
 
     /// A change of the metadata, and whether it says that something is missing.

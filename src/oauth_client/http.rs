@@ -158,9 +158,7 @@ impl OAuthHttp {
     pub async fn refusal(&self, url: &Url, now: Timestamp) -> Option<OAuthRefusal> {
         let response = self.send(Method::GET, url, &[("accept", "application/json")], Bytes::new()).await.ok()?;
         let status = response.status();
-        status
-            .is_client_error()
-            .then(|| OAuthRefusal::read((status.as_u16(), response.headers()), response.body(), now))
+        status.is_client_error().then(|| OAuthRefusal::read(status.as_u16(), response.headers(), response.body(), now))
     }
 
     /// The challenge with which a server rejects a request without a token; an empty one if it does not reject it.

@@ -231,7 +231,8 @@ impl TokenProvider {
         let now = self.login.clock.now();
         let current = self.login.target.identity.current(client);
         let proven = AuthenticatedClient { is_given: self.login.target.identity.is_given(), ..(&current).into() };
-        let outcome = self.attempts.refresh(source, (&self.login.target.http, now), proven, (tokens, reason)).await;
+        let http = &self.login.target.http;
+        let outcome = self.attempts.refresh(source, tokens, reason, proven, http, now).await;
         let (RefreshOutcome::Tokens(changed) | RefreshOutcome::Over(changed) | RefreshOutcome::Kept(_, changed)) =
             &outcome;
         *tokens = changed.clone();

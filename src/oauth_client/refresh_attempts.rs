@@ -51,9 +51,11 @@ impl RefreshAttempts {
     pub async fn refresh(
         &mut self,
         source: &TokenSource,
-        (http, now): (&OAuthHttp, Timestamp),
+        old: &SavedTokens,
+        reason: RefreshReason,
         client: AuthenticatedClient<'_>,
-        (old, reason): (&SavedTokens, RefreshReason),
+        http: &OAuthHttp,
+        now: Timestamp,
     ) -> RefreshOutcome {
         let stale = |tokens: &SavedTokens| match reason {
             RefreshReason::Ends => tokens.clone(),
@@ -67,7 +69,7 @@ impl RefreshAttempts {
         if !is_given && client.client.is_over(now) {
             return RefreshOutcome::Over(stale(&old.ended(RefreshEnd::ClientIsUnknown)));
         }
-        let error = match source.refresh((http, now), client, (old, token)).await {
+        let error = match source.refresh(old, token, client, http, now).await {
             Ok(issued) => {
                 *self = Self::default();
                 return RefreshOutcome::Tokens(issued.tokens);

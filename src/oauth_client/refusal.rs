@@ -105,7 +105,7 @@ impl OAuthRefusal {
     }
 
     /// Reads an unsuccessful answer: JSON, a form, or anything else.
-    pub fn read((status, headers): (u16, &HeaderMap), body: &[u8], now: Timestamp) -> Self {
+    pub fn read(status: u16, headers: &HeaderMap, body: &[u8], now: Timestamp) -> Self {
         let body = object(body).unwrap_or_default();
         let nested = &body["error"];
         let code = ["error", "error_code", "code"].iter().find_map(|name| text(&body[*name]));
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     fn read(status: u16, body: &str) -> OAuthRefusal {
-        OAuthRefusal::read((status, &HeaderMap::new()), body.as_bytes(), Timestamp::from_seconds(0))
+        OAuthRefusal::read(status, &HeaderMap::new(), body.as_bytes(), Timestamp::from_seconds(0))
     }
 
     #[test]
@@ -273,7 +273,7 @@ mod tests {
     fn a_server_keeps_the_client_away_for_an_hour_at_most() {
         let wait = |said: &'static str| {
             let headers = HeaderMap::from_iter([(header::RETRY_AFTER, HeaderValue::from_static(said))]);
-            OAuthRefusal::read((503, &headers), b"", Timestamp::from_seconds(0)).retry_after.map(|wait| wait.as_secs())
+            OAuthRefusal::read(503, &headers, b"", Timestamp::from_seconds(0)).retry_after.map(|wait| wait.as_secs())
         };
         assert_eq!((wait("2"), wait("86400"), wait("Thu, 01 Jan 1970 00:00:30 GMT")), (Some(2), Some(3600), Some(30)));
         assert_eq!((wait("-1"), wait("soon"), wait("NaN")), (None, None, None));

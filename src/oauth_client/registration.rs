@@ -162,10 +162,11 @@ impl IssuerSecret {
 
 /// The client to log in with at `server`: the given one, or a newly registered one.
 pub async fn identify(
-    (http, now): (&OAuthHttp, Timestamp),
     identity: &ClientIdentity,
     server: &AuthorizationServer,
     description: ClientRegistration<'_>,
+    http: &OAuthHttp,
+    now: Timestamp,
 ) -> Result<RegisteredClient, LoginError> {
     let issuer = server.issuer.clone();
     if let ClientIdentity::Given { id, secret } = identity {
@@ -177,13 +178,13 @@ pub async fn identify(
     if server.registration_endpoint.is_none() {
         return Err(LoginError::NoRegistration { issuer, redirect_uri: description.redirect_uri });
     }
-    match description.register((http, now), server).await {
+    match description.register(server, http, now).await {
         // some servers accept no scopes in a registration, or not these
         Err(LoginError::Refused(refusal))
             if description.scope.is_some() && refusal.meaning() != RefusalMeaning::Passes =>
         {
             tracing::info!(issuer, %refusal, "a registration with scopes is refused: it is tried without");
-            ClientRegistration { scope: None, ..description }.register((http, now), server).await
+            ClientRegistration { scope: None, ..description }.register(server, http, now).await
         }
         outcome => outcome,
     }
@@ -201,7 +202,8 @@ impl RegisteredClient {
     fn read(
         answer: &Value,
         server: &AuthorizationServer,
-        (redirect_uri, asked): (String, &str),
+        redirect_uri: String,
+        asked: &str,
         now: Timestamp,
     ) -> Option<Self> {
         let id = match &answer["client_id"] {
@@ -273,8 +275,9 @@ impl From<RegisteredClient> for StoredClient {
 impl ClientRegistration<'_> {
     async fn register(
         &self,
-        (http, now): (&OAuthHttp, Timestamp),
         server: &AuthorizationServer,
+        http: &OAuthHttp,
+        now: Timestamp,
     ) -> Result<RegisteredClient, LoginError> {
         let (Some(endpoint), method) = (&server.registration_endpoint, self.method(server)) else {
             let (issuer, redirect_uri) = (server.issuer.clone(), self.redirect_uri.clone());
@@ -282,11 +285,11 @@ impl ClientRegistration<'_> {
         };
         let response = http.post(endpoint, &self.request(method)).await?;
         let (status, answer) = (response.status(), serde_json::from_slice(response.body()).unwrap_or_default());
-        let place = (self.redirect_uri.clone(), method);
-        if let Some(client) = RegisteredClient::read(&answer, server, place, now).filter(|_| status.is_success()) {
+        let client = RegisteredClient::read(&answer, server, self.redirect_uri.clone(), method, now);
+        if let Some(client) = client.filter(|_| status.is_success()) {
             return Ok(client);
         }
-        let refusal = OAuthRefusal::read((status.as_u16(), response.headers()), response.body(), now);
+        let refusal = OAuthRefusal::read(status.as_u16(), response.headers(), response.body(), now);
         match (status.is_success(), &refusal.code) {
             (false, Some(_)) => Err(LoginError::Refused(refusal)),
             (false, None) => Err(LoginError::Unavailable(format!("{endpoint} did not register the client: {refusal}"))),
@@ -373,8 +376,8 @@ mod tests {
     fn up_023_the_answer_says_how_the_client_authenticates_else_the_metadata() {
         let now = Timestamp::from_seconds(1_000_000);
         let read = |answer: Value, offered: &[&str]| {
-            let place = ("http://127.0.0.1:1/".to_owned(), "none");
-            let client = RegisteredClient::read(&answer, &server(offered), place, now)?;
+            let redirect_uri = "http://127.0.0.1:1/".to_owned();
+            let client = RegisteredClient::read(&answer, &server(offered), redirect_uri, "none", now)?;
             let method = match client.auth {
                 RegisteredAuth::None => "none",
                 RegisteredAuth::Basic(_) => "basic",

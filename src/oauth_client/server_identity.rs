@@ -15,11 +15,16 @@ const MAX_SHOWN: usize = 3;
 /// Maximum length of an identifier that an error suggests for the configuration, in bytes.
 const MAX_SUGGESTED: usize = 512;
 
+/// A protected MCP server, with the settings that override what it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResourceServer<'a> {
+    pub url: &'a Url,
+    pub settings: &'a AuthorizationSettings,
+}
+
 /// The authorization servers to ask, out of a server's list: the configured one, or else all in their order.
-pub(super) fn choose_issuers<'l>(
-    listed: &'l [String],
-    (server, settings): (&Url, &AuthorizationSettings),
-) -> Result<Vec<&'l str>, LoginError> {
+pub(super) fn choose_issuers<'l>(listed: &'l [String], server: ResourceServer<'_>) -> Result<Vec<&'l str>, LoginError> {
+    let ResourceServer { url, settings } = server;
     let found: Vec<&str> = listed
         .iter()
         .filter(|issuer| settings.issuer.as_ref().is_none_or(|wanted| is_same(issuer, wanted)))
@@ -29,7 +34,7 @@ pub(super) fn choose_issuers<'l>(
         let shown: Vec<String> = listed.iter().take(MAX_SHOWN).map(|issuer| format!("`{issuer:.200}`")).collect();
         let wanted = settings.issuer.as_deref().unwrap_or_default();
         return Err(LoginError::Untrusted(format!(
-            "{server} names the authorization server {}, and `issuer` is `{wanted}`: nothing was sent there. If the client \
+            "{url} names the authorization server {}, and `issuer` is `{wanted}`: nothing was sent there. If the client \
              is registered at the one that the server names, correct `issuer` (`--issuer`)",
             shown.join(", ")
         )));
@@ -55,16 +60,15 @@ pub(super) fn check_resource(resource: &str, server: &Url, read_from: &Url) -> R
 }
 
 /// True if tokens from this issuer for this resource may be sent to the server with its current settings.
-pub fn fits((server, settings): (&Url, &AuthorizationSettings), issuer: &str, resource: Option<&str>) -> bool {
-    let is_of_issuer = settings.issuer.as_ref().is_none_or(|wanted| is_same(wanted, issuer));
-    is_of_issuer && is_for_resource((server, settings), resource)
+pub fn fits(server: ResourceServer<'_>, issuer: &str, resource: Option<&str>) -> bool {
+    let is_of_issuer = server.settings.issuer.as_ref().is_none_or(|wanted| is_same(wanted, issuer));
+    is_of_issuer && is_for_resource(server, resource)
 }
 
-fn is_for_resource((server, settings): (&Url, &AuthorizationSettings), resource: Option<&str>) -> bool {
+fn is_for_resource(server: ResourceServer<'_>, resource: Option<&str>) -> bool {
+    let ResourceServer { url, settings } = server;
     match (&settings.resource, resource) {
-        (ResourceIndicator::Discovered, Some(resource)) => {
-            is_server(resource, server) || own(resource, server).is_some()
-        }
+        (ResourceIndicator::Discovered, Some(resource)) => is_server(resource, url) || own(resource, url).is_some(),
         (ResourceIndicator::Named(named), Some(resource)) => named == resource,
         (ResourceIndicator::Named(_), None) | (ResourceIndicator::Omitted, Some(_)) => false,
         (ResourceIndicator::Discovered | ResourceIndicator::Omitted, None) => true,
@@ -129,7 +133,7 @@ mod tests {
         let (server, wanted) = (url("https://a.example/mcp"), "https://as.example/t");
         let choose = |listed: &[&str]| {
             let listed: Vec<String> = listed.iter().map(|&issuer| issuer.to_owned()).collect();
-            choose_issuers(&listed, (&server, &with_issuer(wanted)))
+            choose_issuers(&listed, ResourceServer { url: &server, settings: &with_issuer(wanted) })
                 .map(|issuers| issuers.join(" "))
                 .map_err(|error| error.to_string())
         };
@@ -154,14 +158,15 @@ mod tests {
         }
         assert!(choose(&vec!["https://evil.example"; 1000]).unwrap_err().len() < 500);
         let listed = ["https://one.example".to_owned(), wanted.to_owned()];
-        assert_eq!(choose_issuers(&listed, (&server, &AuthorizationSettings::default())).unwrap(), listed);
+        let unset = AuthorizationSettings::default();
+        assert_eq!(choose_issuers(&listed, ResourceServer { url: &server, settings: &unset }).unwrap(), listed);
     }
 
     #[test]
     fn up_018_tokens_of_another_authorization_server_than_the_configured_one_are_not_used() {
         let server = url("https://a.example/mcp");
         let fits = |settings: &AuthorizationSettings, issuer: &str| {
-            fits((&server, settings), issuer, Some("https://a.example/mcp"))
+            fits(ResourceServer { url: &server, settings }, issuer, Some("https://a.example/mcp"))
         };
         assert!(fits(&with_issuer("https://as.example"), "https://as.example/"));
         assert!(!fits(&with_issuer("https://as.example"), "https://evil.example"));
@@ -233,7 +238,7 @@ mod tests {
             let fits = |resource_setting: &ResourceIndicator| {
                 let settings =
                     AuthorizationSettings { resource: resource_setting.clone(), ..AuthorizationSettings::default() };
-                fits((&server, &settings), "https://as.example", resource)
+                fits(ResourceServer { url: &server, settings: &settings }, "https://as.example", resource)
             };
             let found = [&ResourceIndicator::Discovered, &named, &ResourceIndicator::Omitted].map(fits);
             assert_eq!(found, [of_document, of_setting, without], "{resource:?}");

@@ -75,7 +75,7 @@ impl TokenExchange<'_> {
         let url = Url::parse(&parts.uri.to_string()).map_err(|error| unreachable(&error))?;
         let answer = self.http.exchange(parts.method, &url, parts.headers, body.into()).await;
         let answer = answer.map_err(|error| unreachable(&error))?;
-        let response = normalised((answer.status(), answer.headers()), answer.body(), self.now)?;
+        let response = normalised(answer.status(), answer.headers(), answer.body(), self.now)?;
         let response = Response::builder()
             .status(StatusCode::OK)
             .header(header::CONTENT_TYPE, "application/json")

@@ -30,13 +30,14 @@ pub enum TokenFailure {
 ///
 /// [`TokenFailure`].
 pub(super) fn normalised(
-    (status, headers): (StatusCode, &HeaderMap),
+    status: StatusCode,
+    headers: &HeaderMap,
     body: &[u8],
     now: Timestamp,
 ) -> Result<Value, TokenFailure> {
     let members = object(body).unwrap_or_default();
     if !status.is_success() || text(&members["access_token"]).is_none() {
-        let refusal = OAuthRefusal::read((status.as_u16(), headers), body, now);
+        let refusal = OAuthRefusal::read(status.as_u16(), headers, body, now);
         return Err(match &members {
             _ if !status.is_success() || refusal.code.is_some() => TokenFailure::Refused(refusal),
             Value::Null => unusable("is neither JSON nor a form"),
@@ -122,8 +123,8 @@ mod tests {
     use super::*;
 
     fn read(status: u16, body: &str) -> Result<Value, TokenFailure> {
-        let head = (StatusCode::from_u16(status).unwrap(), &HeaderMap::new());
-        normalised(head, body.as_bytes(), Timestamp::from_seconds(0))
+        let status = StatusCode::from_u16(status).unwrap();
+        normalised(status, &HeaderMap::new(), body.as_bytes(), Timestamp::from_seconds(0))
     }
 
     fn with(member: &str, value: Value) -> Result<Value, TokenFailure> {

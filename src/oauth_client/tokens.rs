@@ -16,14 +16,11 @@ use super::{
     refusal::RefusalMeaning,
     registration::{RegisteredAuth, RegisteredClient},
     saved_tokens::{IssuedTokens, SavedTokens, TokenGrant},
-    server_identity::fits,
+    server_identity::{ResourceServer, fits},
     token_endpoint::{OAuthClient, TokenExchange},
     token_response::TokenFailure,
 };
-use crate::{
-    model::AuthorizationSettings,
-    support::{Secret, Timestamp},
-};
+use crate::support::{Secret, Timestamp};
 
 /// The form of assertions (RFC 7523 2.2).
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
@@ -74,8 +71,8 @@ impl TokenSource {
     }
 
     /// True if its tokens may be sent to the server with its current settings.
-    pub fn is_for(&self, server: &Url, settings: &AuthorizationSettings) -> bool {
-        fits((server, settings), &self.issuer, self.resource.as_deref())
+    pub fn is_for(&self, server: ResourceServer<'_>) -> bool {
+        fits(server, &self.issuer, self.resource.as_deref())
     }
 
     /// The client of the `oauth2` crate for these endpoints.
@@ -97,9 +94,11 @@ impl TokenSource {
     /// Exchanges an authorization code.
     pub async fn exchange(
         &self,
-        (http, now): (&OAuthHttp, Timestamp),
+        code: String,
+        verifier: &KeptSecret,
         client: AuthenticatedClient<'_>,
-        (code, verifier): (String, &KeptSecret),
+        http: &OAuthHttp,
+        now: Timestamp,
     ) -> Result<IssuedTokens, LoginError> {
         let oauth = self.client(client.client)?;
         let mut request = oauth
@@ -115,9 +114,11 @@ impl TokenSource {
     /// Refreshes an access token. The refresh token stays if the response has none (RFC 6749 6).
     pub async fn refresh(
         &self,
-        (http, now): (&OAuthHttp, Timestamp),
+        old: &SavedTokens,
+        token: &KeptSecret,
         client: AuthenticatedClient<'_>,
-        (old, token): (&SavedTokens, &KeptSecret),
+        http: &OAuthHttp,
+        now: Timestamp,
     ) -> Result<IssuedTokens, LoginError> {
         let oauth = self.client(client.client)?;
         let token = RefreshToken::new(token.expose().to_owned());
@@ -141,17 +142,18 @@ impl TokenSource {
     /// scopes.
     pub async fn client_credentials(
         &self,
-        (http, now): (&OAuthHttp, Timestamp),
         client: AuthenticatedClient<'_>,
         scope: Option<&str>,
+        http: &OAuthHttp,
+        now: Timestamp,
     ) -> Result<SavedTokens, LoginError> {
-        let with_scope = self.own_tokens((http, now), &client, scope).await;
+        let with_scope = self.own_tokens(&client, scope, http, now).await;
         match with_scope {
             Err(LoginError::Refused(refusal))
                 if scope.is_some() && refusal.meaning() == RefusalMeaning::Scope && client.assertion.is_none() =>
             {
                 tracing::info!(issuer = self.issuer, %refusal, "tokens are asked for without scopes");
-                self.own_tokens((http, now), &client, None).await
+                self.own_tokens(&client, None, http, now).await
             }
             outcome => outcome,
         }
@@ -159,9 +161,10 @@ impl TokenSource {
 
     async fn own_tokens(
         &self,
-        (http, now): (&OAuthHttp, Timestamp),
         client: &AuthenticatedClient<'_>,
         scope: Option<&str>,
+        http: &OAuthHttp,
+        now: Timestamp,
     ) -> Result<SavedTokens, LoginError> {
         let oauth = self.client(client.client)?;
         let scopes = scope.into_iter().flat_map(|scope| scope.split_ascii_whitespace());

@@ -29,7 +29,7 @@ impl ProviderMetadata {
             serde_json::from_slice(document).map_err(|error| format!("the metadata cannot be read: {error}"))?;
         let trust = |text: &str, name: &str| endpoint(text, issuer, name);
         // many providers accept PKCE without announcing it
-        let server = AuthorizationServer::read(&document, (issuer, PkceSupport::Assumed), trust)
+        let server = AuthorizationServer::read(&document, issuer, PkceSupport::Assumed, trust)
             .map_err(|fault| fault.error.to_string())?;
         // byte for byte (Discovery 4.3): otherwise another issuer could answer for this one
         if server.issuer != issuer {

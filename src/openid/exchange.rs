@@ -70,8 +70,7 @@ impl ProviderClient<'_> {
     /// Exchanges the code of a response.
     pub(super) async fn exchange(&self, code: &str, verifier: &str) -> Result<ProviderTokens, OpenIdError> {
         let (client, http, verifier) = (self.client(), self.http(), KeptSecret::new(verifier));
-        let proof = (code.to_owned(), &verifier);
-        let issued = self.source().exchange((&http, self.now), (&client).into(), proof).await?;
+        let issued = self.source().exchange(code.to_owned(), &verifier, (&client).into(), &http, self.now).await?;
         Ok(issued.into())
     }
 
@@ -88,7 +87,7 @@ impl ProviderClient<'_> {
             end: None,
             stepped_up: None,
         };
-        Ok(self.source().refresh((&http, self.now), (&client).into(), (&old, &token)).await?.into())
+        Ok(self.source().refresh(&old, &token, (&client).into(), &http, self.now).await?.into())
     }
 
     /// Claims of the provider about this subject; `None` if there are none, or if they are about another subject (Core

@@ -154,7 +154,8 @@ impl Provider {
     pub(super) async fn assertion(
         &self,
         token: &str,
-        (audience, client): (&str, &str),
+        audience: &str,
+        client: &str,
     ) -> Result<IdentityAssertion, OpenIdError> {
         AssertionContext::kind(TokenHead::read(token, &self.spec.algorithms)?.kind.as_deref())?;
         let claims = self.claims(token, &*self.metadata().await?).await?;

@@ -210,12 +210,12 @@ impl Providers {
         let issuer = signed_token::claimed_issuer(token).ok_or(TokenProblem::Malformed)?;
         let accepts = |spec: &LoginProvider| spec.identity_assertions == IdentityAssertions::Accepted;
         let (inner, provider) = self.find(|spec| spec.issuer == issuer && accepts(spec))?;
-        provider.assertion(token, (&inner.deps.root, client.as_str())).await
+        provider.assertion(token, &inner.deps.root, client.as_str()).await
     }
 
     /// Asks a provider whether it still vouches for a person (`UP-14`, `UP-31`), and for the person's claims where the
     /// login was not bound to them. An error says nothing about the login.
-    pub async fn renew(&self, (issuer, subject): (&str, &str), sealed: &[u8]) -> Result<Renewal, OpenIdError> {
+    pub async fn renew(&self, issuer: &str, subject: &str, sealed: &[u8]) -> Result<Renewal, OpenIdError> {
         let Ok((inner, provider)) = self.find(|spec| spec.issuer == issuer) else { return Ok(Renewal::Ended) };
         let Ok(plain) = inner.deps.key.open(sealed, &token_context(issuer)) else { return Ok(Renewal::Ended) };
         let token = Secret::new(String::from_utf8_lossy(&plain));

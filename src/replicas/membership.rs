@@ -150,7 +150,7 @@ impl Membership {
         let storage = storage.for_rounds();
         check_clock(&storage, &*clock).await?;
         let (identity, fence, before) = (ReplicaIdentity::generate()?, Fence::closed(), Instant::now());
-        let number = storage.replicas().join((address, identity.public_key()), LEASE, clock.now()).await?;
+        let number = storage.replicas().join(address, identity.public_key(), LEASE, clock.now()).await?;
         fence.open_until(before + LEASE - MARGIN);
         let home = Home::default();
         home.set_targets(at_home);

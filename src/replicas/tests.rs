@@ -243,7 +243,7 @@ async fn only_replicas_of_the_store_are_let_in() {
     let stranger = Member::join(&elsewhere).await;
     // the stranger knows address and key of the other
     let row = storage.replicas().list().await.unwrap().remove(0);
-    elsewhere.replicas().join((&row.address.unwrap(), &row.public_key), LEASE, SystemClock.now()).await.unwrap();
+    elsewhere.replicas().join(&row.address.unwrap(), &row.public_key, LEASE, SystemClock.now()).await.unwrap();
     stranger.replicas.membership.look_for_tests().await;
     let (told, _) = told(stranger.answer(post("s.2", "hello")).await).await;
     assert!(!told.starts_with('1'), "{told}");

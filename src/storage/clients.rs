@@ -153,7 +153,7 @@ impl ClientTable<'_> {
             network: None,
             consented: Some(client.created),
         };
-        insert_row(&mut change, client, origin, (client.stored_bytes(), client.created)).await?;
+        insert_row(&mut change, client, origin, client.stored_bytes(), client.created).await?;
         Ok(change.commit().await?)
     }
 
@@ -271,14 +271,15 @@ async fn insert(change: &mut AnyConnection, new: &NewClient, bytes: i64, now: Ti
         network: Some(&new.network),
         consented: None,
     };
-    insert_row(change, &new.client, origin, (bytes, now)).await
+    insert_row(change, &new.client, origin, bytes, now).await
 }
 
 async fn insert_row(
     change: &mut AnyConnection,
     client: &Client,
     origin: RowOrigin<'_>,
-    (bytes, now): (i64, Timestamp),
+    bytes: i64,
+    now: Timestamp,
 ) -> Result<(), StorageError> {
     let digest = |digest: Option<&Digest>| digest.map(|digest| digest.as_bytes().to_vec());
     let (auth, secret, keys) = match &client.auth {

@@ -116,7 +116,7 @@ async fn insert(target: &mut AnyConnection, table: &'static str, row: &AnyRow) -
     let text = format!("INSERT INTO {table} ({}) VALUES ({})", names.join(", "), numbers.join(", "));
     let mut query = sqlx::query(AssertSqlSafe(text));
     for (at, kind) in kinds {
-        query = bind(query, row, (at, kind))?;
+        query = bind(query, row, at, kind)?;
     }
     query.execute(target).await?;
     Ok(())
@@ -125,7 +125,8 @@ async fn insert(target: &mut AnyConnection, table: &'static str, row: &AnyRow) -
 fn bind<'q>(
     query: Query<'q, Any, <Any as sqlx::Database>::Arguments>,
     row: &AnyRow,
-    (at, kind): (usize, AnyTypeInfoKind),
+    at: usize,
+    kind: AnyTypeInfoKind,
 ) -> Result<Query<'q, Any, <Any as sqlx::Database>::Arguments>, sqlx::Error> {
     Ok(match kind {
         AnyTypeInfoKind::Text => query.bind(row.try_get::<String, _>(at)?),

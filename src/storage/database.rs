@@ -93,7 +93,8 @@ impl Database {
     /// Connects to the database at `url`. Each connection runs `settings` first.
     pub(super) async fn connect(
         pool: AnyPoolOptions,
-        (engine, url): (Engine, &str),
+        engine: Engine,
+        url: &str,
         settings: &'static str,
     ) -> Result<Self, StorageError> {
         install_default_drivers();

@@ -164,7 +164,8 @@ impl DeviceAuthorizationTable<'_> {
     /// Approves a waiting device, with the form of this digest: adds the grant.
     pub async fn approve(
         &self,
-        (code, form): (&Digest, &Digest),
+        code: &Digest,
+        form: &Digest,
         grant: &Grant,
         now: Timestamp,
     ) -> Result<DeviceApproval, StorageError> {

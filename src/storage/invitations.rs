@@ -182,7 +182,8 @@ impl InvitationTable<'_> {
     /// result marks them.
     pub async fn take_rules(
         &self,
-        (issuer, subject): (&str, &str),
+        issuer: &str,
+        subject: &str,
         email: &str,
         now: Timestamp,
     ) -> Result<Vec<TakenRule>, StorageError> {
@@ -199,11 +200,7 @@ impl InvitationTable<'_> {
     }
 
     /// The rules that this person has accepted.
-    pub async fn rules_of(
-        &self,
-        (issuer, subject): (&str, &str),
-        now: Timestamp,
-    ) -> Result<Vec<Invitation>, StorageError> {
+    pub async fn rules_of(&self, issuer: &str, subject: &str, now: Timestamp) -> Result<Vec<Invitation>, StorageError> {
         let rows: Vec<InvitationRow> =
             sqlx::query_as("SELECT * FROM invitations WHERE issuer = $1 AND subject = $2 AND revoked IS NULL")
                 .bind(issuer)

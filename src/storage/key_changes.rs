@@ -83,7 +83,7 @@ impl KeyTable<'_> {
             let (key, user) = (KeyId::new(key), UserId::new(user));
             let before = KeyTerms { rights: api_keys::rights(&rights)?, expires };
             let after = before.with(wanted);
-            if set(&mut change, &key, (&before, &after), (by, now)).await? {
+            if set(&mut change, &key, &before, &after, by, now).await? {
                 invitations::end_beyond(&mut change, &user, now).await?;
                 changed.push(ChangedKey { key, user, rights: after.rights });
             }
@@ -112,7 +112,7 @@ impl KeyTable<'_> {
         let Some((user, present, expires)) = found else { return Ok(None) };
         let before = KeyTerms { rights: api_keys::rights(&present)?, expires };
         let after = KeyTerms { rights: rights.clone(), expires };
-        let is_changed = set(&mut change, id, (&before, &after), (by, now)).await?;
+        let is_changed = set(&mut change, id, &before, &after, by, now).await?;
         let user = UserId::new(user);
         invitations::end_beyond(&mut change, &user, now).await?;
         change.commit().await?;
@@ -131,8 +131,10 @@ impl KeyTable<'_> {
 async fn set(
     change: &mut AnyConnection,
     key: &KeyId,
-    (before, after): (&KeyTerms, &KeyTerms),
-    (by, now): (&str, Timestamp),
+    before: &KeyTerms,
+    after: &KeyTerms,
+    by: &str,
+    now: Timestamp,
 ) -> Result<bool, StorageError> {
     if before == after {
         return Ok(false);

@@ -13,7 +13,8 @@ impl KeyTable<'_> {
     pub async fn rotate(
         &self,
         old: &KeyId,
-        (new, mac): (&ApiKey, &Digest),
+        new: &ApiKey,
+        mac: &Digest,
         until: Timestamp,
         now: Timestamp,
     ) -> Result<bool, StorageError> {

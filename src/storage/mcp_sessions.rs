@@ -182,23 +182,23 @@ impl McpSessionTable<'_> {
 async fn run(write: &McpSessionWrite, by: ReplicaNumber, connection: &mut AnyConnection) -> Result<(), StorageError> {
     match write {
         McpSessionWrite::Add(session) => add(session, connection).await,
-        McpSessionWrite::Change(digest, state) => change((digest, state), by, connection).await,
+        McpSessionWrite::Change(digest, state) => change(digest, state, by, connection).await,
         // the rows of connections are bounded: a row evicted for another does not come back
         McpSessionWrite::Keep(session) if is_connection(session) => {
-            change((&session.digest, &session.state), by, connection).await
+            change(&session.digest, &session.state, by, connection).await
         }
         McpSessionWrite::Keep(session) => insert(KEEP, session, connection).await,
         McpSessionWrite::GiveUp(digest) => {
-            by_replica("UPDATE mcp_sessions SET owner = 0 WHERE digest = $1 AND owner = $2", (digest, by), connection)
+            by_replica("UPDATE mcp_sessions SET owner = 0 WHERE digest = $1 AND owner = $2", digest, by, connection)
                 .await
         }
         McpSessionWrite::Delete(digest) => {
-            by_replica("DELETE FROM mcp_sessions WHERE digest = $1 AND owner = $2", (digest, by), connection).await
+            by_replica("DELETE FROM mcp_sessions WHERE digest = $1 AND owner = $2", digest, by, connection).await
         }
         McpSessionWrite::Supersede(digest) => {
             let statement = "DELETE FROM mcp_sessions WHERE digest = $1
                 AND (owner = $2 OR NOT EXISTS (SELECT 1 FROM replicas WHERE number = mcp_sessions.owner))";
-            by_replica(statement, (digest, by), connection).await
+            by_replica(statement, digest, by, connection).await
         }
     }
 }
@@ -206,7 +206,8 @@ async fn run(write: &McpSessionWrite, by: ReplicaNumber, connection: &mut AnyCon
 /// Runs a statement about one session of a replica.
 async fn by_replica(
     statement: &'static str,
-    (digest, owner): (&Digest, ReplicaNumber),
+    digest: &Digest,
+    owner: ReplicaNumber,
     connection: &mut AnyConnection,
 ) -> Result<(), StorageError> {
     let query = sqlx::query(statement).bind(digest.as_bytes().as_slice()).bind(owner.get());
@@ -215,7 +216,8 @@ async fn by_replica(
 }
 
 async fn change(
-    (digest, state): (&Digest, &McpSessionState),
+    digest: &Digest,
+    state: &McpSessionState,
     by: ReplicaNumber,
     connection: &mut AnyConnection,
 ) -> Result<(), StorageError> {

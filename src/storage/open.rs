@@ -55,35 +55,38 @@ impl Storage {
     pub async fn open(path: &Path) -> Result<Self, StorageError> {
         let (_lock, is_new) = prepare(path.to_owned()).await?;
         let url = file_url(path)?;
-        let place = (Engine::Sqlite, url.as_str());
+        let connect = |connections, settings| {
+            let pool = AnyPoolOptions::new().max_connections(connections);
+            Database::connect(pool, Engine::Sqlite, &url, settings)
+        };
         if is_new {
-            Database::connect(AnyPoolOptions::new().max_connections(1), place, NEW).await?.pool.close().await;
+            connect(1, NEW).await?.pool.close().await;
         }
-        let database = Database::connect(AnyPoolOptions::new().max_connections(4), place, DURABLE).await?;
+        let database = connect(4, DURABLE).await?;
         migrations::run(&database).await?;
-        let mcp_sessions = Database::connect(AnyPoolOptions::new().max_connections(2), place, RELAXED).await?;
-        let purges = Database::connect(AnyPoolOptions::new().max_connections(1), place, PURGING).await?;
+        let mcp_sessions = connect(2, RELAXED).await?;
+        let purges = connect(1, PURGING).await?;
         Ok(Self { rounds: database.clone(), mcp_sessions, database, purges })
     }
 
     /// Connects to the PostgreSQL database at `url`, with up to 20 connections, and runs the migrations. Waits up to
     /// 5 s for a connection or a lock, and 10 s for an answer. Commits are as durable as those of [`Storage::open`].
     pub async fn connect(url: &str) -> Result<Self, StorageError> {
-        let place = (Engine::PostgreSql, url);
         let limited = |connections| {
             let pool = AnyPoolOptions::new().max_connections(connections).acquire_timeout(LOCK_TIMEOUT);
             let pool = pool.idle_timeout(IDLE_FOR);
             pool.test_before_acquire(false).before_acquire(|connection, _| Box::pin(answers(connection)))
         };
         // separate, since a migration may take a while
-        let migrating = Database::connect(limited(1), place, QUIET).await?;
+        let migrating = Database::connect(limited(1), Engine::PostgreSql, url, QUIET).await?;
         migrations::run(&migrating).await?;
         migrating.pool.close().await;
-        let database = Database::connect(limited(13), place, LIMITED).await?;
-        let rounds = Database::connect(limited(2), place, LIMITED).await?;
+        let database = Database::connect(limited(13), Engine::PostgreSql, url, LIMITED).await?;
+        let rounds = Database::connect(limited(2), Engine::PostgreSql, url, LIMITED).await?;
         // always open, since requests wait for them
-        let mcp_sessions = Database::connect(limited(4).min_connections(2), place, LIMITED_RELAXED).await?;
-        let purges = Database::connect(limited(1), place, LIMITED_RELAXED).await?;
+        let kept_open = limited(4).min_connections(2);
+        let mcp_sessions = Database::connect(kept_open, Engine::PostgreSql, url, LIMITED_RELAXED).await?;
+        let purges = Database::connect(limited(1), Engine::PostgreSql, url, LIMITED_RELAXED).await?;
         Ok(Self { database, mcp_sessions, rounds, purges })
     }
 
@@ -91,7 +94,7 @@ impl Storage {
     pub async fn open_as_is(path: &Path) -> Result<Self, StorageError> {
         let url = file_url(path)?;
         let pool = AnyPoolOptions::new().max_connections(1);
-        Ok(Self::of_one(Database::connect(pool, (Engine::Sqlite, &url), "").await?))
+        Ok(Self::of_one(Database::connect(pool, Engine::Sqlite, &url, "").await?))
     }
 
     /// Opens the SQLite database at `path` for a look. Nothing is written, and no file is made beside it; without a
@@ -106,13 +109,13 @@ impl Storage {
         let form = if beside("-wal") && beside("-shm") { "mode=ro" } else { "mode=ro&immutable=true" };
         let url = format!("{}?{form}", file_url(path)?);
         let pool = AnyPoolOptions::new().max_connections(1);
-        Ok(Self::of_one(Database::connect(pool, (Engine::Sqlite, &url), "").await?))
+        Ok(Self::of_one(Database::connect(pool, Engine::Sqlite, &url, "").await?))
     }
 
     /// Connects to the PostgreSQL database at `url` for inspection: no migration runs.
     pub async fn connect_as_is(url: &str) -> Result<Self, StorageError> {
         let pool = AnyPoolOptions::new().max_connections(1).acquire_timeout(LOCK_TIMEOUT);
-        Ok(Self::of_one(Database::connect(pool, (Engine::PostgreSql, url), LIMITED).await?))
+        Ok(Self::of_one(Database::connect(pool, Engine::PostgreSql, url, LIMITED).await?))
     }
 
     /// True if the migrations of any version have run, or if the database does not answer now.
@@ -153,8 +156,8 @@ impl Storage {
         static SCHEMAS: AtomicU32 = AtomicU32::new(0);
         let Some(server) = server else { return Self::in_memory().await };
         let schema = format!("test_{}_{}", std::process::id(), SCHEMAS.fetch_add(1, Ordering::Relaxed));
-        let place = (Engine::PostgreSql, server);
-        let database = Database::connect(AnyPoolOptions::new().max_connections(1), place, "").await?;
+        let pool = AnyPoolOptions::new().max_connections(1);
+        let database = Database::connect(pool, Engine::PostgreSql, server, "").await?;
         sqlx::raw_sql(AssertSqlSafe(format!("CREATE SCHEMA {schema}"))).execute(&database.pool).await?;
         database.pool.close().await;
         Self::connect(&format!("{server}?options[search_path]={schema}")).await
@@ -172,7 +175,7 @@ impl Database {
     /// A database in memory without tables. Its only connection keeps it alive.
     pub(super) async fn in_memory() -> Result<Self, StorageError> {
         let pool = AnyPoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
-        Self::connect(pool, (Engine::Sqlite, "sqlite::memory:"), "").await
+        Self::connect(pool, Engine::Sqlite, "sqlite::memory:", "").await
     }
 }
 

@@ -46,7 +46,8 @@ impl ReplicaTable<'_> {
     /// Adds a replica whose clock shows `clock`, and returns its number.
     pub async fn join(
         &self,
-        (address, public_key): (&ReplicaAddress, &[u8]),
+        address: &ReplicaAddress,
+        public_key: &[u8],
         lease: Duration,
         clock: Timestamp,
     ) -> Result<ReplicaNumber, StorageError> {
@@ -145,7 +146,7 @@ mod tests {
 
     async fn join(table: &ReplicaTable<'_>, address: &str) -> ReplicaNumber {
         let address = ReplicaAddress::parse(address).unwrap();
-        table.join((&address, b"key"), LONG, NOW).await.unwrap()
+        table.join(&address, b"key", LONG, NOW).await.unwrap()
     }
 
     #[tokio::test]
@@ -180,7 +181,7 @@ mod tests {
         let table = storage.replicas();
         let ahead = |seconds| async move { Ok::<_, StorageError>(table.clock().await? + Duration::from_secs(seconds)) };
         let address = ReplicaAddress::parse("10.0.0.5:8701").unwrap();
-        let number = table.join((&address, b"key"), LONG, ahead(100).await.unwrap()).await.unwrap();
+        let number = table.join(&address, b"key", LONG, ahead(100).await.unwrap()).await.unwrap();
         let told = table.list().await.unwrap()[0].clock.unwrap().as_millis();
         assert!((90_000..=100_000).contains(&told), "{told}");
         let renewed = table.renew(number, LONG, ahead(200).await.unwrap()).await.unwrap().unwrap();

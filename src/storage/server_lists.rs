@@ -88,7 +88,7 @@ impl ServerListTable<'_> {
                 ServerListChange::Set(row) => set(&mut change, key, row, now).await?,
                 ServerListChange::Renew => renew(&mut change, key, now).await?,
                 ServerListChange::Delete => {
-                    delete(&mut change, key, (key.capabilities.as_bytes(), &key.method)).await?;
+                    delete(&mut change, key, key.capabilities.as_bytes(), &key.method).await?;
                 }
             }
         }
@@ -135,7 +135,7 @@ async fn set(
         }
         bytes = bytes.saturating_add(*length).saturating_add(ROW);
         if bytes > MAX_BYTES {
-            delete(change, key, (capabilities, method)).await?;
+            delete(change, key, capabilities, method).await?;
         }
     }
     Ok(())
@@ -158,7 +158,8 @@ async fn renew(change: &mut sqlx::AnyConnection, key: &ServerListKey, now: Times
 async fn delete(
     change: &mut sqlx::AnyConnection,
     key: &ServerListKey,
-    (capabilities, method): (&[u8], &str),
+    capabilities: &[u8],
+    method: &str,
 ) -> Result<(), StorageError> {
     let statement = "DELETE FROM server_lists WHERE server = $1 AND user_id = $2 AND capabilities = $3 AND method = $4";
     sqlx::query(statement)

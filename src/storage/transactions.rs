@@ -168,7 +168,7 @@ impl TransactionTable<'_> {
     /// session is not waiting: only the first of several concurrent calls decides.
     pub async fn decide(&self, id: &Digest, browser: &Digest, decision: &StoredDecision) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
-        let is_first = decide(&mut change, (id, browser), decision).await?;
+        let is_first = decide(&mut change, id, browser, decision).await?;
         change.commit().await?;
         Ok(is_first)
     }
@@ -176,12 +176,14 @@ impl TransactionTable<'_> {
     /// Notes an approval, and adds the grant with its code: all of it or nothing.
     pub async fn approve(
         &self,
-        (id, browser): (&Digest, &Digest),
+        id: &Digest,
+        browser: &Digest,
         decision: &StoredDecision,
-        (grant, code): (&Grant, &NewCode),
+        grant: &Grant,
+        code: &NewCode,
     ) -> Result<RequestApproval, StorageError> {
         let mut change = self.0.change().await?;
-        if !decide(&mut change, (id, browser), decision).await? {
+        if !decide(&mut change, id, browser, decision).await? {
             return Ok(RequestApproval::NotWaiting);
         }
         let network = grants::insert(&mut change, grant).await?;
@@ -200,7 +202,8 @@ impl TransactionTable<'_> {
 /// Notes a decision; returns false if there already is one.
 async fn decide(
     change: &mut AnyConnection,
-    (id, browser): (&Digest, &Digest),
+    id: &Digest,
+    browser: &Digest,
     decision: &StoredDecision,
 ) -> Result<bool, StorageError> {
     let update = "UPDATE transactions SET decided = $1, decision = $2, outcome = $3

@@ -29,6 +29,15 @@ pub struct UpstreamRequestRow {
     pub expires: Timestamp,
 }
 
+/// Browser session, user and server that alone may use a request.
+#[derive(Debug, Clone, Copy)]
+pub struct UpstreamRequestBinding<'a> {
+    pub user: &'a UserId,
+    pub backend: &'a BackendId,
+    /// Digest of the browser session.
+    pub browser: Digest,
+}
+
 /// The form that began a request.
 #[derive(Debug)]
 pub struct UpstreamForm {
@@ -68,7 +77,8 @@ impl UpstreamClientTable<'_> {
     /// Stores a registration.
     pub async fn set(
         &self,
-        (backend, issuer): (&BackendId, &str),
+        backend: &BackendId,
+        issuer: &str,
         sealed: &[u8],
         now: Timestamp,
     ) -> Result<(), StorageError> {
@@ -131,11 +141,11 @@ impl UpstreamClientTable<'_> {
         Ok(true)
     }
 
-    /// The request begun by a form, in this browser session and for this user and server.
+    /// The request begun by a form, if it has this binding.
     pub async fn begun_by(
         &self,
         form: &Digest,
-        (user, backend, browser): (&UserId, &BackendId, &Digest),
+        binding: UpstreamRequestBinding<'_>,
         now: Timestamp,
     ) -> Result<Option<BegunUpstreamRequest>, StorageError> {
         let row: Option<(Vec<u8>, Option<i64>)> = sqlx::query_as(
@@ -143,9 +153,9 @@ impl UpstreamClientTable<'_> {
              WHERE form = $1 AND user_id = $2 AND backend = $3 AND browser = $4 AND expires > $5",
         )
         .bind(form.as_bytes().as_slice())
-        .bind(user.as_str())
-        .bind(backend.as_str())
-        .bind(browser.as_bytes().as_slice())
+        .bind(binding.user.as_str())
+        .bind(binding.backend.as_str())
+        .bind(binding.browser.as_bytes().as_slice())
         .bind(now.as_millis())
         .fetch_optional(&self.0.pool)
         .await?;
@@ -157,7 +167,7 @@ impl UpstreamClientTable<'_> {
     pub async fn take_request(
         &self,
         state: &Digest,
-        (user, backend, browser): (&UserId, &BackendId, &Digest),
+        binding: UpstreamRequestBinding<'_>,
         now: Timestamp,
     ) -> Result<Option<(String, Vec<u8>)>, StorageError> {
         Ok(sqlx::query_as(
@@ -166,9 +176,9 @@ impl UpstreamClientTable<'_> {
              RETURNING issuer, sealed",
         )
         .bind(state.as_bytes().as_slice())
-        .bind(user.as_str())
-        .bind(backend.as_str())
-        .bind(browser.as_bytes().as_slice())
+        .bind(binding.user.as_str())
+        .bind(binding.backend.as_str())
+        .bind(binding.browser.as_bytes().as_slice())
         .bind(now.as_millis())
         .fetch_optional(&self.0.pool)
         .await?)
@@ -178,7 +188,7 @@ impl UpstreamClientTable<'_> {
     pub async fn taken_request(
         &self,
         state: &Digest,
-        (user, backend, browser): (&UserId, &BackendId, &Digest),
+        binding: UpstreamRequestBinding<'_>,
         now: Timestamp,
     ) -> Result<Option<TakenUpstreamRequest>, StorageError> {
         let outcome: Option<(Option<String>,)> = sqlx::query_as(
@@ -186,9 +196,9 @@ impl UpstreamClientTable<'_> {
              WHERE state = $1 AND user_id = $2 AND backend = $3 AND browser = $4 AND expires > $5 AND taken IS NOT NULL",
         )
         .bind(state.as_bytes().as_slice())
-        .bind(user.as_str())
-        .bind(backend.as_str())
-        .bind(browser.as_bytes().as_slice())
+        .bind(binding.user.as_str())
+        .bind(binding.backend.as_str())
+        .bind(binding.browser.as_bytes().as_slice())
         .bind(now.as_millis())
         .fetch_optional(&self.0.pool)
         .await?;

@@ -40,10 +40,12 @@ impl AccountTokens {
     pub(super) async fn add(
         self,
         context: &UpstreamContext,
-        (user, backend, server): (&UserId, &BackendId, Digest),
+        user: &UserId,
+        backend: &BackendId,
+        server: Digest,
     ) -> Result<(), UpstreamError> {
-        let sealed = self.sealed(context, (user, backend)).await?;
-        let row = self.row((user, backend, server), sealed, context.now());
+        let sealed = self.sealed(context, user, backend).await?;
+        let row = self.row(user, backend, server, sealed, context.now());
         Ok(context.storage.upstream_tokens().set(&row).await?)
     }
 
@@ -54,7 +56,8 @@ impl AccountTokens {
     async fn sealed(
         &self,
         context: &UpstreamContext,
-        (user, backend): (&UserId, &BackendId),
+        user: &UserId,
+        backend: &BackendId,
     ) -> Result<Vec<u8>, UpstreamError> {
         let text = Zeroizing::new(serde_json::to_vec(self).map_err(|_| VaultError::Form)?);
         Ok(context.vault.seal(place(user, backend, &self.source.issuer), &text).await?)
@@ -62,7 +65,9 @@ impl AccountTokens {
 
     fn row(
         &self,
-        (user, backend, server): (&UserId, &BackendId, Digest),
+        user: &UserId,
+        backend: &BackendId,
+        server: Digest,
         sealed: Vec<u8>,
         connected: Timestamp,
     ) -> UpstreamTokenRow {
@@ -86,7 +91,9 @@ impl StoredAccount {
     /// The tokens of a user at a server; `None` if there are none for the server as configured.
     pub(super) async fn load(
         context: &UpstreamContext,
-        (user, backend, server): (&UserId, &BackendId, &ProtectedServer),
+        user: &UserId,
+        backend: &BackendId,
+        server: &ProtectedServer,
     ) -> Result<Option<Self>, UpstreamError> {
         let row = context.storage.upstream_tokens().lookup(user, backend).await?;
         match row.filter(|row| server.takes(row)) {
@@ -117,7 +124,7 @@ impl StoredAccount {
             return Ok(());
         }
         let account = AccountTokens { tokens, ..self.account.clone() };
-        let sealed = account.sealed(context, (&self.row.user, &self.row.backend)).await?;
+        let sealed = account.sealed(context, &self.row.user, &self.row.backend).await?;
         let row = UpstreamTokenRow { sealed, ..self.row.clone() };
         if context.storage.upstream_tokens().replace(&row).await? {
             self.row = UpstreamTokenRow { version: row.version + 1, ..row };
@@ -134,7 +141,7 @@ impl StoredAccount {
         tokens: SavedTokens,
     ) -> Result<bool, UpstreamError> {
         let account = AccountTokens { tokens, ..self.account.clone() };
-        let sealed = account.sealed(context, (&self.row.user, &self.row.backend)).await?;
+        let sealed = account.sealed(context, &self.row.user, &self.row.backend).await?;
         let row = UpstreamTokenRow { scope: account.tokens.scope.clone(), sealed, ..self.row.clone() };
         if context.storage.upstream_tokens().replace(&row).await? {
             self.row = UpstreamTokenRow { version: row.version + 1, ..row };

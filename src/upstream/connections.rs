@@ -72,7 +72,7 @@ impl Connections {
     pub async fn disconnect(&self, user: &UserId, backend: &BackendId) -> Result<bool, UpstreamError> {
         let is_deleted = self.context.storage.upstream_tokens().delete(user, backend).await?;
         if is_deleted {
-            self.context.announce((user, backend), AccessEffect::Ended);
+            self.context.announce(user, backend, AccessEffect::Ended);
         }
         Ok(is_deleted)
     }

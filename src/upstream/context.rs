@@ -89,7 +89,7 @@ impl UpstreamContext {
     }
 
     /// Announces that a user's access to a server has changed.
-    pub(super) fn announce(&self, (user, backend): (&UserId, &BackendId), effect: AccessEffect) {
+    pub(super) fn announce(&self, user: &UserId, backend: &BackendId, effect: AccessEffect) {
         // it fails only if nobody listens
         let _ = self.changes.send(AccessChange { user: user.clone(), backend: backend.clone(), effect });
     }

@@ -28,12 +28,13 @@ pub(super) enum ClientSource {
 /// The client for a login at this server.
 pub(super) async fn client(
     context: &UpstreamContext,
-    (backend, server): (&BackendId, &ProtectedServer),
+    backend: &BackendId,
+    server: &ProtectedServer,
     authorization_server: &AuthorizationServer,
     scope: Option<&str>,
 ) -> Result<(RegisteredClient, ClientSource), UpstreamError> {
     let http = server.http(context)?;
-    if let Some(known) = unregistered(context, (backend, &server.client), authorization_server, &http).await? {
+    if let Some(known) = unregistered(context, backend, &server.client, authorization_server, &http).await? {
         return Ok((known, ClientSource::Given));
     }
     if let Some(kept) = kept(context, backend, &authorization_server.issuer).await? {
@@ -42,11 +43,10 @@ pub(super) async fn client(
     let redirect_uri = metadata::redirect_uri(&context.issuer, backend);
     let (name, application) = (metadata::client_name(&context.issuer), ApplicationType::Web);
     let description = ClientRegistration { name, redirect_uri, scope, application };
-    let client =
-        identify((&http, context.now()), &ClientIdentity::Registered, authorization_server, description).await?;
+    let client = identify(&ClientIdentity::Registered, authorization_server, description, &http, context.now()).await?;
     let text = Zeroizing::new(serde_json::to_vec(&client).map_err(|_| VaultError::Form)?);
     let sealed = context.vault.seal(place(backend, &client.issuer), &text).await?;
-    context.storage.upstream_clients().set((backend, &client.issuer), &sealed, context.now()).await?;
+    context.storage.upstream_clients().set(backend, &client.issuer, &sealed, context.now()).await?;
     tracing::info!(server = %backend, issuer = client.issuer, "registered at an authorization server");
     Ok((client, ClientSource::Registered))
 }
@@ -54,7 +54,8 @@ pub(super) async fn client(
 /// The configured client, or the metadata document's, if any.
 pub(super) async fn unregistered(
     context: &UpstreamContext,
-    (backend, spec): (&BackendId, &OAuthClientSpec),
+    backend: &BackendId,
+    spec: &OAuthClientSpec,
     authorization_server: &AuthorizationServer,
     http: &OAuthHttp,
 ) -> Result<Option<RegisteredClient>, UpstreamError> {
@@ -67,7 +68,7 @@ pub(super) async fn unregistered(
     let redirect_uri = metadata::redirect_uri(&context.issuer, backend);
     let (name, application) = (metadata::client_name(&context.issuer), ApplicationType::Web);
     let description = ClientRegistration { name, redirect_uri, scope: None, application };
-    Ok(Some(identify((http, context.now()), &identity, authorization_server, description).await?))
+    Ok(Some(identify(&identity, authorization_server, description, http, context.now()).await?))
 }
 
 pub(super) fn configured(spec: &OAuthClientSpec) -> Result<Option<ClientIdentity>, UpstreamError> {

@@ -170,12 +170,12 @@ impl Keeper {
     /// True if the server no longer names the authorization server of the login, unless the operator has configured it.
     /// A failed fetch proves nothing. The tokens stay, since the server may return to it.
     async fn has_left(&self, stored: &StoredAccount, challenge: &BearerChallenge) -> bool {
-        let (issuer, (_, settings)) = (&stored.account.source.issuer, self.server.target());
-        if settings.issuer.is_some() {
+        let (issuer, server) = (&stored.account.source.issuer, self.server.target());
+        if server.settings.issuer.is_some() {
             return false;
         }
         let Ok(http) = self.server.http(&self.context) else { return false };
-        let is_listed = lists_issuer(&http, self.server.target(), challenge, issuer).await;
+        let is_listed = lists_issuer(&http, server, challenge, issuer).await;
         if is_listed != Some(false) {
             return false;
         }
@@ -223,7 +223,7 @@ impl Keeper {
         let proven = AuthenticatedClient { is_given, ..proven };
         let http = self.server.http(&self.context).map_err(|error| failed(&error.into()))?;
         let now = self.context.now();
-        match attempts.refresh(&source, (&http, now), proven, (&tokens, reason)).await {
+        match attempts.refresh(&source, &tokens, reason, proven, &http, now).await {
             RefreshOutcome::Tokens(refreshed) => {
                 let is_kept = stored.replace(&self.context, refreshed).await.map_err(|error| failed(&error))?;
                 if is_kept { Ok(()) } else { Err(self.login_required()) }
@@ -236,7 +236,7 @@ impl Keeper {
                     forgotten.map_err(|error| failed(&error))?;
                 }
                 if stored.need_login(&self.context) {
-                    self.context.announce(self.state.place(), AccessEffect::Ended);
+                    self.context.announce(&self.state.user, &self.state.backend, AccessEffect::Ended);
                 }
                 Err(self.login_required())
             }
@@ -258,7 +258,7 @@ impl Keeper {
 
     async fn load(&self) -> Result<Option<StoredAccount>, UpstreamError> {
         let (user, backend) = self.state.place();
-        StoredAccount::load(&self.context, (user, backend, &self.server)).await
+        StoredAccount::load(&self.context, user, backend, &self.server).await
     }
 
     fn login_required(&self) -> RenewalError {

@@ -28,14 +28,14 @@ pub(super) struct Keepers {
 // === impl Keepers ===
 
 impl Keepers {
-    pub(super) fn new(context: UpstreamContext, (tracker, cancel): (TaskTracker, CancellationToken)) -> Self {
+    pub(super) fn new(context: UpstreamContext, tracker: TaskTracker, cancel: CancellationToken) -> Self {
         Self { context, states: Mutex::default(), tracker, cancel }
     }
 
     /// The token of a user at a server, kept fresh while in use; `None` if the user has to log in there first.
     pub(super) async fn open(&self, user: &UserId, spec: &BackendSpec) -> Result<Option<Bearer>, UpstreamError> {
         let Some(server) = ProtectedServer::of(spec) else { return Ok(None) };
-        let stored = StoredAccount::load(&self.context, (user, &spec.id, &server)).await?;
+        let stored = StoredAccount::load(&self.context, user, &spec.id, &server).await?;
         let Some(stored) = stored.filter(|stored| !stored.need_login(&self.context)) else { return Ok(None) };
         let state = self.state(user, &spec.id);
         let keeper = Keeper { context: self.context.clone(), server, state };
@@ -65,7 +65,7 @@ impl Keepers {
         if let Some(state) = self.running(user, backend) {
             state.logged_in();
         }
-        self.context.announce((user, backend), AccessEffect::Kept);
+        self.context.announce(user, backend, AccessEffect::Kept);
     }
 
     fn running(&self, user: &UserId, backend: &BackendId) -> Option<Arc<KeeperState>> {

@@ -24,7 +24,7 @@ use crate::{
         ClientIdentity, Discovered, LoginError, LoginWish, OfflineAccess, OpenAuthorization, RefusalMeaning,
         RegisteredClient, SavedTokens, TokenSource, discover, is_server, union,
     },
-    storage::{UpstreamForm, UpstreamRequestRow},
+    storage::{UpstreamForm, UpstreamRequestBinding, UpstreamRequestRow},
     support::{Digest, SealingKey, Secret},
     vault::{VaultError, VaultOwner, VaultPlace},
 };
@@ -134,6 +134,14 @@ struct StoredRequest {
     stepped_up: Option<String>,
 }
 
+// === impl ServerLogin ===
+
+impl<'a> ServerLogin<'a> {
+    const fn binding(self) -> UpstreamRequestBinding<'a> {
+        UpstreamRequestBinding { user: self.user, backend: self.backend, browser: self.browser }
+    }
+}
+
 // === impl Logins ===
 
 impl Logins {
@@ -181,17 +189,17 @@ impl Logins {
         let authorize_params = &server.client.settings.authorize_params;
         let wish = LoginWish { scope: scope.as_deref(), authorize_params, offline };
         let source = TokenSource::new(&found.server, found.resource.clone());
-        let (mut client, origin) = self.client((request.backend, &server), &found, scope.as_deref()).await?;
-        let mut open = self.open((&source, &found), &client, wish)?;
+        let (mut client, origin) = self.client(request.backend, &server, &found, scope.as_deref()).await?;
+        let mut open = self.open(&source, &found, &client, wish)?;
         // otherwise the user would see an error there, and no response would ever come
         if origin == ClientSource::Kept && self.is_forgotten(&server, &open).await {
             identity::forget(&self.context, request.backend, &source.issuer).await?;
-            (client, _) = self.client((request.backend, &server), &found, scope.as_deref()).await?;
-            open = self.open((&source, &found), &client, wish)?;
+            (client, _) = self.client(request.backend, &server, &found, scope.as_deref()).await?;
+            open = self.open(&source, &found, &client, wish)?;
         }
         let (url, state) = (open.url.clone(), Digest::sha256(&open.state));
         let stored = StoredRequest { source, client, open, next: request.next.map(str::to_owned), stepped_up: asked };
-        if self.store(request, (state, form), &stored).await? {
+        if self.store(request, state, form, &stored).await? {
             return Ok(LoginBeginning::Away(url));
         }
         // a concurrent submission of the same form
@@ -200,9 +208,8 @@ impl Logins {
 
     /// The login begun by the form with this token.
     async fn begun(&self, request: ServerLogin<'_>, form: &Secret) -> Result<Option<LoginBeginning>, UpstreamError> {
-        let ServerLogin { user, backend, browser, .. } = request;
         let table = self.context.storage.upstream_clients();
-        let begun = table.begun_by(&form.digest(), (user, backend, &browser), self.context.now()).await?;
+        let begun = table.begun_by(&form.digest(), request.binding(), self.context.now()).await?;
         let Some(begun) = begun else { return Ok(None) };
         if begun.is_taken {
             return Ok(Some(LoginBeginning::Over));
@@ -245,13 +252,12 @@ impl Logins {
 
     /// Waits for the outcome of the first visit.
     async fn awaited(&self, request: ServerLogin<'_>, state: &Digest) -> Result<LoginOutcome, LoginProblem> {
-        let ServerLogin { user, backend, browser, .. } = request;
         let table = self.context.storage.upstream_clients();
         for look in 0..MAX_LOOKS {
             if look > 0 {
                 tokio::time::sleep(LOOK).await;
             }
-            let taken = table.taken_request(state, (user, backend, &browser), self.context.now()).await;
+            let taken = table.taken_request(state, request.binding(), self.context.now()).await;
             let taken = taken.map_err(UpstreamError::from)?.ok_or(LoginProblem::NoRequest)?;
             let Some(text) = taken.outcome else { continue };
             let told = serde_json::from_str(&text).map_err(|_| UpstreamError::from(VaultError::Form))?;
@@ -274,7 +280,7 @@ impl Logins {
         let ServerLogin { user, backend, .. } = request;
         let StoredRequest { source, client, open, next, stepped_up } = stored;
         // the configuration may have changed since
-        if !source.is_for(&server.url, &server.client.settings) {
+        if !source.is_for(server.target()) {
             return Err(LoginProblem::NoRequest);
         }
         let code = match open.expected(&source).read(query).ok_or(LoginProblem::NoRequest)? {
@@ -286,9 +292,8 @@ impl Logins {
         };
         let proven = assertion::authenticated(&self.context, &client, &source)?;
         let http = server.http(&self.context).map_err(UpstreamError::from)?;
-        let time = (&http, self.context.now());
         let identity = identity::configured(&server.client)?.unwrap_or(ClientIdentity::Registered);
-        let exchanged = source.exchange(time, proven, (code, &open.verifier)).await;
+        let exchanged = source.exchange(code, &open.verifier, proven, &http, self.context.now()).await;
         let exchanged = exchanged.map_err(|error| UpstreamError::from(identity.explain(error)));
         if let Err(error) = &exchanged
             && error.is_of_client()
@@ -298,7 +303,7 @@ impl Logins {
         let reach = (server.url.clone(), server.client.network);
         let tokens = SavedTokens { stepped_up, ..exchanged?.asked_for(open.scope()) };
         let connection = AccountTokens { tokens, source, client, server: reach };
-        connection.add(&self.context, (user, backend, server.digest)).await?;
+        connection.add(&self.context, user, backend, server.digest).await?;
         self.context.audit.record(ServerEvent::Connected(user.clone(), backend.clone()));
         self.keepers.logged_in(user, backend);
         Ok(LoginOutcome::Connected(next))
@@ -314,7 +319,7 @@ impl Logins {
 
     /// Offline access to request: `Held` if the user's tokens at this server can already be refreshed.
     async fn offline(&self, login: ServerLogin<'_>, server: &ProtectedServer) -> Result<OfflineAccess, UpstreamError> {
-        let stored = StoredAccount::load(&self.context, (login.user, login.backend, server)).await?;
+        let stored = StoredAccount::load(&self.context, login.user, login.backend, server).await?;
         let is_held = stored.is_some_and(|stored| stored.account.tokens.refreshable().is_some());
         Ok(if is_held { OfflineAccess::Held } else { OfflineAccess::Wanted })
     }
@@ -327,24 +332,25 @@ impl Logins {
     }
 
     async fn discover(&self, backend: &BackendId, server: &ProtectedServer) -> Result<Discovered, UpstreamError> {
-        let (now, place) = (self.context.now(), (backend, server.target()));
-        if let Some(found) = self.context.discoveries.find(place, now) {
+        let (now, target) = (self.context.now(), server.target());
+        if let Some(found) = self.context.discoveries.find(backend, target, now) {
             return Ok(found);
         }
         let http = server.http(&self.context)?;
         let challenge = http.challenge(&server.url).await?;
-        let found = discover(&http, server.target(), &challenge).await?;
-        self.context.discoveries.remember(place, found.clone(), now);
+        let found = discover(&http, target, &challenge).await?;
+        self.context.discoveries.remember(backend, target, found.clone(), now);
         Ok(found)
     }
 
     async fn client(
         &self,
-        server: (&BackendId, &ProtectedServer),
+        backend: &BackendId,
+        server: &ProtectedServer,
         found: &Discovered,
         scope: Option<&str>,
     ) -> Result<(RegisteredClient, ClientSource), UpstreamError> {
-        identity::client(&self.context, server, &found.server, scope).await
+        identity::client(&self.context, backend, server, &found.server, scope).await
     }
 
     /// True if the authorization server no longer knows a client that it registered earlier.
@@ -356,19 +362,21 @@ impl Logins {
 
     fn open(
         &self,
-        (source, found): (&TokenSource, &Discovered),
+        source: &TokenSource,
+        found: &Discovered,
         client: &RegisteredClient,
         wish: LoginWish<'_>,
     ) -> Result<OpenAuthorization, UpstreamError> {
-        let given = (&*self.context.random, self.context.now());
-        Ok(OpenAuthorization::new((source, &found.server), client, wish, given)?)
+        let (random, now) = (&*self.context.random, self.context.now());
+        Ok(OpenAuthorization::new(source, &found.server, client, wish, random, now)?)
     }
 
     /// Stores the request of a form. Returns false if the form already has one.
     async fn store(
         &self,
         request: ServerLogin<'_>,
-        (state, form): (Digest, &Secret),
+        state: Digest,
+        form: &Secret,
         stored: &StoredRequest,
     ) -> Result<bool, UpstreamError> {
         let ServerLogin { user, backend, browser, .. } = request;
@@ -386,9 +394,9 @@ impl Logins {
     /// Takes the request that a response belongs to. Only the browser and user that began it can take it, and only
     /// once.
     async fn take(&self, request: ServerLogin<'_>, state: &Digest) -> Result<Option<StoredRequest>, LoginProblem> {
-        let ServerLogin { user, backend, browser, .. } = request;
+        let ServerLogin { user, backend, .. } = request;
         let table = self.context.storage.upstream_clients();
-        let taken = table.take_request(state, (user, backend, &browser), self.context.now()).await;
+        let taken = table.take_request(state, request.binding(), self.context.now()).await;
         let Some((issuer, sealed)) = taken.map_err(UpstreamError::from)? else { return Ok(None) };
         let text =
             self.context.vault.open(place(user, backend, &issuer), &sealed).await.map_err(UpstreamError::from)?;

@@ -60,14 +60,13 @@ impl OwnTokens {
     async fn request(&self, challenge: &BearerChallenge) -> Result<SavedTokens, UpstreamError> {
         let (http, spec) = (self.server.http(&self.context)?, &self.server.client);
         let Discovered { resource, scope, server } = discover(&http, self.server.target(), challenge).await?;
-        let known = identity::unregistered(&self.context, (&self.backend, spec), &server, &http).await?;
+        let known = identity::unregistered(&self.context, &self.backend, spec, &server, &http).await?;
         let missing = || LoginError::Untrusted("client credentials need `client_id` and `client_secret`".to_owned());
         let client = known.ok_or_else(missing)?;
         let source = TokenSource::new(&server, resource);
         let scope = spec.scope.clone().or(scope);
         let proven = assertion::authenticated(&self.context, &client, &source)?;
-        let time = (&http, self.context.now());
-        let tokens = source.client_credentials(time, proven, scope.as_deref()).await;
+        let tokens = source.client_credentials(proven, scope.as_deref(), &http, self.context.now()).await;
         let identity = identity::configured(spec)?.unwrap_or(ClientIdentity::Registered);
         Ok(tokens.map_err(|error| identity.explain(error))?)
     }

@@ -8,15 +8,12 @@ use url::Url;
 
 use crate::{
     model::{AuthorizationSettings, BackendId},
-    oauth_client::Discovered,
+    oauth_client::{Discovered, ResourceServer},
     support::Timestamp,
 };
 
 /// Time that a discovery is reused.
 const LIFE: Duration = Duration::from_mins(1);
-
-/// A server and its settings.
-type DiscoveryTarget<'a> = (&'a Url, &'a AuthorizationSettings);
 
 /// The discoveries, at most one per server.
 #[derive(Default)]
@@ -24,36 +21,35 @@ pub(super) struct RecentDiscoveries(Mutex<Vec<Discovery>>);
 
 struct Discovery {
     backend: BackendId,
-    server: Url,
+    url: Url,
     settings: AuthorizationSettings,
     at: Timestamp,
     found: Discovered,
+}
+
+// === impl Discovery ===
+
+impl Discovery {
+    const fn server(&self) -> ResourceServer<'_> {
+        ResourceServer { url: &self.url, settings: &self.settings }
+    }
 }
 
 // === impl RecentDiscoveries ===
 
 impl RecentDiscoveries {
     /// A server's discovery, if the server is still configured the same way.
-    pub(super) fn find(
-        &self,
-        (backend, target): (&BackendId, DiscoveryTarget<'_>),
-        now: Timestamp,
-    ) -> Option<Discovered> {
+    pub(super) fn find(&self, backend: &BackendId, server: ResourceServer<'_>, now: Timestamp) -> Option<Discovered> {
         let mut recent = self.0.lock();
         recent.retain(|one| now.since(one.at) < LIFE);
-        let is_it = |one: &&Discovery| one.backend == *backend && (&one.server, &one.settings) == target;
+        let is_it = |one: &&Discovery| one.backend == *backend && one.server() == server;
         recent.iter().find(is_it).map(|one| one.found.clone())
     }
 
-    pub(super) fn remember(
-        &self,
-        (backend, target): (&BackendId, DiscoveryTarget<'_>),
-        found: Discovered,
-        at: Timestamp,
-    ) {
+    pub(super) fn remember(&self, backend: &BackendId, server: ResourceServer<'_>, found: Discovered, at: Timestamp) {
         self.forget(backend);
-        let (server, settings) = (target.0.clone(), target.1.clone());
-        self.0.lock().push(Discovery { backend: backend.clone(), server, settings, at, found });
+        let (url, settings) = (server.url.clone(), server.settings.clone());
+        self.0.lock().push(Discovery { backend: backend.clone(), url, settings, at, found });
     }
 
     pub(super) fn forget(&self, backend: &BackendId) {

@@ -8,8 +8,8 @@ use url::Url;
 
 use super::context::UpstreamContext;
 use crate::{
-    model::{AuthorizationSettings, BackendId, BackendSpec, HttpSpec, OAuthClientSpec, ServerAuth},
-    oauth_client::{LoginError, LoginTransport, OAuthHttp, fits},
+    model::{BackendId, BackendSpec, HttpSpec, OAuthClientSpec, ServerAuth},
+    oauth_client::{LoginError, LoginTransport, OAuthHttp, ResourceServer, fits},
     storage::UpstreamTokenRow,
     support::Digest,
 };
@@ -78,8 +78,8 @@ impl ProtectedServer {
     }
 
     /// The URL and the settings, for discovery.
-    pub(super) const fn target(&self) -> (&Url, &AuthorizationSettings) {
-        (&self.url, &self.client.settings)
+    pub(super) const fn target(&self) -> ResourceServer<'_> {
+        ResourceServer { url: &self.url, settings: &self.client.settings }
     }
 
     /// The server of this configuration; `None` if users do not log in there.

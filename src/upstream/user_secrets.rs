@@ -160,7 +160,7 @@ impl UserSecrets {
 
     fn announce(&self, user: &UserId, name: &SecretName) {
         for (backend, _) in self.needed.read().iter().filter(|(_, names)| names.contains(name)) {
-            self.context.announce((user, backend), AccessEffect::Ended);
+            self.context.announce(user, backend, AccessEffect::Ended);
         }
     }
 }

@@ -87,7 +87,7 @@ impl Withdrawal {
             if row.is_new() {
                 let ended = ServerEvent::Disconnected(row.user.clone(), row.backend.clone());
                 self.context.audit.record(ended);
-                self.context.announce((&row.user, &row.backend), AccessEffect::Ended);
+                self.context.announce(&row.user, &row.backend, AccessEffect::Ended);
             }
             if row.attempts == 0 || is_rare || row.is_given_up() {
                 self.revoke(&row).await?;

@@ -11,7 +11,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 
 use super::{
-    consent::{self, ConsentRequest},
+    consent::{self, ConsentRequest, RefusedChoice},
     consent_page, decided,
     form_fields::FormFields,
     forms::Purpose,
@@ -26,8 +26,8 @@ use super::{
 use crate::{
     model::{ClientIp, RefusalCode, RefusalReason},
     oauth::{
-        self, BeginOutcome, ChoiceRefusal, ChosenServers, DecisionOutcome, KeyHolder, RequestSource, RequestState,
-        SentDecision, ServerChoice, StoreOutcome, Transaction, TransactionId, Trust,
+        self, BeginOutcome, ChosenServers, DecisionOutcome, KeyHolder, RequestSource, RequestState, SentDecision,
+        ServerChoice, StoreOutcome, Transaction, TransactionId, Trust,
     },
     support::Secret,
 };
@@ -92,7 +92,7 @@ pub(super) async fn decide(
     let shown = visitor.shown(Purpose::Transaction(&form.transaction), &form.token);
     match TransactionId::parse(&form.transaction) {
         Some(id) => match shown {
-            Ok(shown) => decide_waiting(&state, &mut visitor, (&id, &shown), &form).await,
+            Ok(shown) => decide_waiting(&state, &mut visitor, &id, &shown, &form).await,
             Err(foreign) => Err(decided::of_another(&state, &visitor, &id).await?.unwrap_or(foreign)),
         },
         None => decide_sealed(&state, &mut visitor, &shown?, form).await,
@@ -104,7 +104,8 @@ pub(super) async fn decide(
 async fn decide_waiting(
     state: &WebState,
     visitor: &mut Visitor,
-    (id, shown): (&TransactionId, &ShownForm),
+    id: &TransactionId,
+    shown: &ShownForm,
     form: &DecisionForm,
 ) -> Result<Response, Problem> {
     let browser = visitor.browser().await?;
@@ -129,7 +130,9 @@ async fn decide_waiting(
         }
         DecisionOutcome::Answer { redirect, .. } => redirect_to_app(state, &redirect),
         DecisionOutcome::Before(request) => Ok(decided::page(state, &request)),
-        DecisionOutcome::Unchosen(refusal) => ask(state, visitor, id, Some((&form.servers, refusal))).await,
+        DecisionOutcome::Unchosen(refusal) => {
+            ask(state, visitor, id, Some(RefusedChoice { servers: &form.servers, refusal })).await
+        }
     }
 }
 
@@ -142,7 +145,7 @@ async fn decide_sealed(
 ) -> Result<Response, Problem> {
     let transaction = state.oauth.authorization().unseal(&form.transaction, &shown.visit.browser()).await?;
     match form.decision {
-        Some(Decision::LogIn) => log_in(state, visitor, (&transaction, shown), form).await,
+        Some(Decision::LogIn) => log_in(state, visitor, &transaction, shown, form).await,
         Some(Decision::Deny) => {
             let holder = visitor.holder().await?;
             let redirect = state.oauth.authorization().decline(&transaction, holder.as_ref()).await;
@@ -155,13 +158,14 @@ async fn decide_sealed(
 async fn log_in(
     state: &WebState,
     visitor: &mut Visitor,
-    (transaction, shown): (&Transaction, &ShownForm),
+    transaction: &Transaction,
+    shown: &ShownForm,
     form: DecisionForm,
 ) -> Result<Response, Problem> {
     match login::check(state, visitor, form.key).await? {
         login::KeyCheck::Right(holder) => {
             visitor.log_in(&holder, Some(state.clock.now())).await?;
-            logged_in(state, visitor, (transaction, &holder)).await
+            logged_in(state, visitor, transaction, &holder).await
         }
         // the request stays in the form (`OA-73`)
         login::KeyCheck::Wrong(failure) => {
@@ -181,7 +185,8 @@ async fn log_in(
 pub(super) async fn logged_in(
     state: &WebState,
     visitor: &mut Visitor,
-    (transaction, holder): (&Transaction, &KeyHolder),
+    transaction: &Transaction,
+    holder: &KeyHolder,
 ) -> Result<Response, Problem> {
     match state.oauth.authorization().keep(transaction, &visitor.browser().await?, holder).await? {
         // a spent request was decided, or belongs to someone else: the page says so
@@ -218,7 +223,7 @@ async fn ask(
     state: &WebState,
     visitor: &mut Visitor,
     id: &TransactionId,
-    refused: Option<(&ChosenServers, ChoiceRefusal)>,
+    refused: Option<RefusedChoice<'_>>,
 ) -> Result<Response, Problem> {
     let browser = visitor.browser().await?;
     let pending = match state.oauth.authorization().look_up(id, &browser).await? {

@@ -79,7 +79,7 @@ impl WebState {
         else {
             return Ok(false);
         };
-        match self.providers.renew((&issuer, &subject), &login.refresh_token).await {
+        match self.providers.renew(&issuer, &subject, &login.refresh_token).await {
             Ok(Renewal::Continued { token, claims }) => {
                 let every = self.providers.of_issuer(&issuer).map_or(AGAIN, LoginProvider::asked_every);
                 logins.replace_token(login, &token, self.clock.now() + every).await?;
@@ -114,7 +114,7 @@ impl WebState {
         };
         let AssertedRights::Known(by_tables) = rights else { return Ok(false) };
         let address = email.as_deref().map_or(ClaimedAddress::Unsaid, ClaimedAddress::Verified);
-        let given = keys.rights_of_person((&login.issuer, subject), address, by_tables).await?;
+        let given = keys.rights_of_person(&login.issuer, subject, address, by_tables).await?;
         match &given {
             Some(_) => keys.reconfirm(&login.key, given.as_ref()).await?,
             None => keys.log_out_account(&login.key, &login.issuer).await?,

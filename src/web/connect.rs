@@ -77,7 +77,7 @@ pub(super) async fn show(
         return login::ask_for(&state, &mut visitor, &address).await;
     };
     if let Some(name) = state.upstream.secrets().missing(connecting.request()).await? {
-        return secrets::ask_for(&state, &mut visitor, (&address, &connecting.holder), &name).await;
+        return secrets::ask_for(&state, &mut visitor, &connecting.holder, &address, &name).await;
     }
     let has_login = state.upstream.connections().is_protected(&address.backend);
     if !has_login && state.upstream.secrets().are_needed_by(&address.backend) {

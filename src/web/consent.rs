@@ -14,8 +14,15 @@ pub(super) struct ConsentRequest<'a> {
     pub(super) target: &'a Target,
     /// Scopes that the person would grant.
     pub(super) scopes: &'a Scopes,
-    /// A submitted choice that grants nothing, and why.
-    pub(super) refused: Option<(&'a ChosenServers, ChoiceRefusal)>,
+    /// A submitted choice that grants nothing.
+    pub(super) refused: Option<RefusedChoice<'a>>,
+}
+
+/// A choice that grants nothing, and the reason.
+#[derive(Clone, Copy)]
+pub(super) struct RefusedChoice<'a> {
+    pub(super) servers: &'a ChosenServers,
+    pub(super) refusal: ChoiceRefusal,
 }
 
 /// The part of the page where the person chooses servers.
@@ -26,7 +33,7 @@ pub(super) async fn choice(
     let ConsentRequest { holder, target, scopes, refused } = request;
     let offered = OfferedServers::new(state.oauth.settings(), holder, target, scopes);
     let missing = accounts::missing(state, holder).await?;
-    let chosen = refused.map(|(chosen, _)| chosen);
+    let chosen = refused.map(|refused| refused.servers);
     let item = |(name, most): (&str, Access)| {
         let counts = BackendId::parse(name).ok().and_then(|id| (state.tools)(target, &id, &holder.user));
         let use_of = chosen.map_or(Some(most), |chosen| chosen.servers.get(name).copied());
@@ -44,7 +51,7 @@ pub(super) async fn choice(
     let permissions = texts::permissions(scopes, &groups);
     Ok(consent_page::ServerSelection {
         later: later(target, scopes, &groups).filter(|_| !items.is_empty()),
-        alert: refused.map(|(_, refusal)| sentence(refusal)),
+        alert: refused.map(|refused| sentence(refused.refusal)),
         // the list of servers already shows their permissions
         permissions: permissions
             .into_iter()

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use url::form_urlencoded;
 
 use super::{
-    consent::{self, ConsentRequest},
+    consent::{self, ConsentRequest, RefusedChoice},
     consent_page::{self, ConsentSubject},
     form_fields::FormFields,
     forms::Purpose,
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     model::{RefusalCode, RefusalReason},
-    oauth::{ChoiceRefusal, ChosenServers, DeviceRefusal, DeviceVerdict, KeyHolder, ServerChoice, UserCode},
+    oauth::{ChosenServers, DeviceRefusal, DeviceVerdict, KeyHolder, ServerChoice, UserCode},
     support::Secret,
 };
 
@@ -78,7 +78,7 @@ pub(super) async fn show(
     let given = query.map(|Query(query)| query.user_code).unwrap_or_default();
     let code = UserCode::parse(&given).map(|code| code.to_string()).unwrap_or_default();
     if let Some(holder) = visitor.holder().await? {
-        return entry_page(&state, &mut visitor, &holder, (&code, None)).await;
+        return entry_page(&state, &mut visitor, &holder, &code, None).await;
     }
     let page = pages::LoginPage { device: Some(code), ..login::page(&state, &mut visitor, None).await? };
     Ok(PageResponse(StatusCode::OK, page).into_response())
@@ -94,10 +94,10 @@ pub(super) async fn enter(
     visitor.shown(Purpose::DeviceCode, &form.token)?;
     let Some(holder) = visitor.holder().await? else { return Ok(login::to_device(&state, &form.user_code)) };
     let Some(code) = UserCode::parse(&form.user_code) else {
-        return refused(&state, &mut visitor, (&holder, &form.user_code), DeviceRefusal::Unknown).await;
+        return refused(&state, &mut visitor, &holder, &form.user_code, DeviceRefusal::Unknown).await;
     };
     if let Err(refusal) = state.oauth.devices().pending(&code, &holder, visitor.from).await {
-        return refused(&state, &mut visitor, (&holder, &form.user_code), refusal).await;
+        return refused(&state, &mut visitor, &holder, &form.user_code, refusal).await;
     }
     let code = code.to_string();
     let token = visitor.token(Purpose::Device(&code)).await?;
@@ -121,9 +121,9 @@ pub(super) async fn show_decision(
     match devices.decided(&code, &Secret::new(&*query.token)).await {
         Ok(Some(decided)) => return Ok(decided_page(&state, &decided)),
         Ok(None) => {}
-        Err(refusal) => return refused(&state, &mut visitor, (&holder, &query.user_code), refusal).await,
+        Err(refusal) => return refused(&state, &mut visitor, &holder, &query.user_code, refusal).await,
     }
-    ask(&state, &mut visitor, &holder, (&code, &query.token), None).await
+    ask(&state, &mut visitor, &holder, &code, &query.token, None).await
 }
 
 /// The consent page of a device. After a choice that grants nothing, it says why.
@@ -131,12 +131,13 @@ async fn ask(
     state: &WebState,
     visitor: &mut Visitor,
     holder: &KeyHolder,
-    (code, token): (&UserCode, &str),
-    unchosen: Option<(&ChosenServers, ChoiceRefusal)>,
+    code: &UserCode,
+    token: &str,
+    unchosen: Option<RefusedChoice<'_>>,
 ) -> Result<Response, Problem> {
     let pending = match state.oauth.devices().pending(code, holder, visitor.from).await {
         Ok(pending) => pending,
-        Err(refusal) => return refused(state, visitor, (holder, &code.to_string()), refusal).await,
+        Err(refusal) => return refused(state, visitor, holder, &code.to_string(), refusal).await,
     };
     let (target, scopes) = (&pending.endpoint.target, &pending.scopes);
     let page = consent_page::ConsentPage {
@@ -173,17 +174,18 @@ pub(super) async fn decide(
         (Err(refusal), _) => Err(refusal),
         (Ok(None), Some(DeviceDecision::Approve)) => {
             let choice = ServerChoice::Of(&form.servers);
-            devices.approve((&code, &token), &holder, choice, visitor.from).await.map(drop)
+            devices.approve(&code, &token, &holder, choice, visitor.from).await.map(drop)
         }
-        (Ok(None), Some(DeviceDecision::Deny)) => devices.deny((&code, &token), &holder, visitor.from).await.map(drop),
+        (Ok(None), Some(DeviceDecision::Deny)) => devices.deny(&code, &token, &holder, visitor.from).await.map(drop),
         (Ok(None), None) => return Ok(login::to_device(&state, &form.user_code)),
     };
     match decided {
         Ok(()) => Ok(to_decision(&state, &form.user_code, &form.token)),
         Err(DeviceRefusal::Unchosen(refusal)) => {
-            ask(&state, &mut visitor, &holder, (&code, &form.token), Some((&form.servers, refusal))).await
+            let unchosen = RefusedChoice { servers: &form.servers, refusal };
+            ask(&state, &mut visitor, &holder, &code, &form.token, Some(unchosen)).await
         }
-        Err(refusal) => refused(&state, &mut visitor, (&holder, &form.user_code), refusal).await,
+        Err(refusal) => refused(&state, &mut visitor, &holder, &form.user_code, refusal).await,
     }
 }
 
@@ -210,7 +212,8 @@ async fn entry_page(
     state: &WebState,
     visitor: &mut Visitor,
     holder: &KeyHolder,
-    (code, alert): (&str, Option<Alert>),
+    code: &str,
+    alert: Option<Alert>,
 ) -> Result<Response, Problem> {
     let page = pages::DevicePage {
         layout: pages::Layout::new(&state.settings),
@@ -226,7 +229,8 @@ async fn entry_page(
 async fn refused(
     state: &WebState,
     visitor: &mut Visitor,
-    (holder, code): (&KeyHolder, &str),
+    holder: &KeyHolder,
+    code: &str,
     refusal: DeviceRefusal,
 ) -> Result<Response, Problem> {
     let (status, text, wait) = match refusal {
@@ -253,7 +257,7 @@ async fn refused(
     };
     let alert = Alert { text, refusal: RefusalCode::mint(&*state.random) };
     let shown: String = code.chars().take(20).collect();
-    let mut response = entry_page(state, visitor, holder, (&shown, Some(alert))).await?;
+    let mut response = entry_page(state, visitor, holder, &shown, Some(alert)).await?;
     *response.status_mut() = status;
     response.extensions_mut().insert(RefusalReason { reason: text.into(), code: Some(alert.refusal) });
     if let Some(seconds) = wait {

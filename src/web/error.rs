@@ -40,8 +40,8 @@ pub(super) async fn rescue(
     headers.remove(header::CONTENT_TYPE);
     headers.remove(header::CONTENT_LENGTH);
     let body = match preference {
-        accept::ErrorFormat::Json => json(&problem, (id, code)),
-        accept::ErrorFormat::Page => page(&problem, &state, (id, code)),
+        accept::ErrorFormat::Json => json(&problem, id, code),
+        accept::ErrorFormat::Page => page(&problem, &state, id, code),
     };
     let (mut parts, body) = body.into_parts();
     let reason = format!("{}: {}", problem.error, problem.reason.as_deref().unwrap_or(&problem.text)).into();
@@ -59,7 +59,7 @@ fn is_bare(status: StatusCode, headers: &HeaderMap) -> bool {
     refused && kind.is_none_or(|kind| kind.starts_with(b"text/plain"))
 }
 
-fn json(problem: &Problem, (id, code): (Option<CorrelationId>, RefusalCode)) -> Response {
+fn json(problem: &Problem, id: Option<CorrelationId>, code: RefusalCode) -> Response {
     let mut body = json!({ "error": problem.error, "error_description": problem.text, "refusal": code.to_string() });
     if let Some(id) = id {
         body["request_id"] = json!(id.to_string());
@@ -69,7 +69,7 @@ fn json(problem: &Problem, (id, code): (Option<CorrelationId>, RefusalCode)) -> 
     (problem.status, [kind, store], body.to_string()).into_response()
 }
 
-fn page(problem: &Problem, state: &WebState, (id, code): (Option<CorrelationId>, RefusalCode)) -> Response {
+fn page(problem: &Problem, state: &WebState, id: Option<CorrelationId>, code: RefusalCode) -> Response {
     let page = pages::ProblemPage {
         layout: Layout::new(&state.settings),
         title: problem.title,

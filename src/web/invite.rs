@@ -71,7 +71,7 @@ pub(super) async fn show(
     {
         return Ok(invited(&state, holder, None));
     }
-    asked(&state, &mut visitor, (&link, present)).await
+    asked(&state, &mut visitor, &link, present).await
 }
 
 /// `POST /invite`: makes the key, once, and logs the browser in with it.
@@ -92,7 +92,7 @@ pub(super) async fn accept(
         }
         if form.leave != holder.key.as_str() {
             // somebody logged in after the page was shown
-            return asked(&state, &mut visitor, (&link, Some(holder))).await;
+            return asked(&state, &mut visitor, &link, Some(holder)).await;
         }
     }
     let accepted = invitations.accept(request).await?;
@@ -106,7 +106,8 @@ pub(super) async fn accept(
 async fn asked(
     state: &WebState,
     visitor: &mut Visitor,
-    (link, present): (&Secret, Option<KeyHolder>),
+    link: &Secret,
+    present: Option<KeyHolder>,
 ) -> Result<Response, Problem> {
     let Invitation { offer, rights, inviter, .. } = &state.oauth.invitations().find(link, visitor.from).await?;
     let InvitationOffer::Link(InvitationLink { user, invitee, key_life, expires, .. }) = offer else {

@@ -63,6 +63,16 @@ enum AfterLogin {
     },
 }
 
+/// A login to begin at a provider.
+struct ProviderLogin<'a> {
+    provider: &'a str,
+    prompt: ProviderPrompt,
+    /// The next step after it, as JSON.
+    after: &'a str,
+    /// The waiting authorization request, sealed; empty if there is none.
+    request: &'a str,
+}
+
 /// `POST /oauth/login/start`: sends the browser to a provider.
 pub(super) async fn begin(
     extract::State(state): extract::State<Arc<WebState>>,
@@ -91,17 +101,19 @@ pub(super) async fn begin(
         AfterLogin::Authorization { secret }
     };
     let after = serde_json::to_string(&after).map_err(|_| Problem::internal())?;
-    let asked = (ProviderPrompt::new(is_fresh, chooses), &*after, &*request);
-    depart(&state, (&headers, visitor.from), &form.provider, asked).await
+    let prompt = ProviderPrompt::new(is_fresh, chooses);
+    let login = ProviderLogin { provider: &form.provider, prompt, after: &after, request: &request };
+    depart(&state, &headers, visitor.from, login).await
 }
 
 /// Sends the browser to a provider; the cookie of the login carries the waiting request.
 async fn depart(
     state: &WebState,
-    (headers, from): (&HeaderMap, IpAddr),
-    provider: &str,
-    (prompt, after, request): (ProviderPrompt, &str, &str),
+    headers: &HeaderMap,
+    from: IpAddr,
+    login: ProviderLogin<'_>,
 ) -> Result<Response, Problem> {
+    let ProviderLogin { provider, prompt, after, request } = login;
     let start = state.providers.begin(provider, prompt, after, from).await;
     let start = start.map_err(|error| failed(state, provider, &error))?;
     let content = format!("{}{SEPARATOR}{request}", start.sealed);
@@ -126,11 +138,12 @@ pub(super) async fn finish(
     let outcome = match answer(&params) {
         Some(answer) => {
             let content = cookies.content(used);
-            match log_in(&state, &mut visitor, &provider, (&answer, &content)).await {
+            match log_in(&state, &mut visitor, &provider, &answer, &content).await {
                 Ok(ProviderReturn::In(answer)) => Ok(answer),
                 Ok(ProviderReturn::Back { prompt, after }) => {
                     let request = content.split_once(SEPARATOR).unwrap_or_default().1;
-                    depart(&state, (&headers, visitor.from), &provider, (prompt, &after, request)).await
+                    let login = ProviderLogin { provider: &provider, prompt, after: &after, request };
+                    depart(&state, &headers, visitor.from, login).await
                 }
                 Err(problem) => Err(problem),
             }
@@ -169,7 +182,8 @@ async fn log_in(
     state: &WebState,
     visitor: &mut Visitor,
     provider: &str,
-    (answer, content): (&LoginAnswer<'_>, &str),
+    answer: &LoginAnswer<'_>,
+    content: &str,
 ) -> Result<ProviderReturn, Problem> {
     let (sealed, request) = content.split_once(SEPARATOR).unwrap_or_default();
     let finished = match state.providers.finish(provider, answer, sealed, visitor.from).await {
@@ -199,7 +213,7 @@ async fn log_in(
         AfterLogin::Device { code } => login::to_device(state, &code),
         AfterLogin::Authorization { secret } => {
             let transaction = state.oauth.authorization().unseal(request, &keeper(&secret)).await?;
-            authorize::logged_in(state, visitor, (&transaction, &holder)).await?
+            authorize::logged_in(state, visitor, &transaction, &holder).await?
         }
     }))
 }
@@ -209,8 +223,9 @@ async fn log_in(
 async fn admit(state: &WebState, spec: &LoginProvider, finished: &FinishedLogin) -> Result<KeyHolder, Problem> {
     let person = &finished.person;
     let address = person.email.as_deref().map_or(ClaimedAddress::None, ClaimedAddress::Verified);
-    let (named, keys) = ((&*person.issuer, &*person.subject), state.oauth.keys());
-    let Some(given) = keys.rights_of_person(named, address, person.rights(spec)).await? else {
+    let keys = state.oauth.keys();
+    let by_tables = person.rights(spec);
+    let Some(given) = keys.rights_of_person(&person.issuer, &person.subject, address, by_tables).await? else {
         refuse(state, &spec.name, &format!("no rule lets the subject {} in{}", person.subject, doubts(person)));
         return Err(not_let_in(spec, person));
     };

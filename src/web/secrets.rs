@@ -65,7 +65,8 @@ pub(super) async fn of(state: &WebState, holder: &KeyHolder) -> Result<Vec<pages
 pub(super) async fn ask_for(
     state: &WebState,
     visitor: &mut Visitor,
-    (address, holder): (&ConnectAddress, &KeyHolder),
+    holder: &KeyHolder,
+    address: &ConnectAddress,
     name: &SecretName,
 ) -> Result<Response, Problem> {
     let text = address.text();

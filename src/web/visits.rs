@@ -84,11 +84,11 @@ impl NewVisits {
         kept.retain(|(_, visit)| !new.contains(visit));
         kept.sort_by_key(|(at, _)| *at);
         let dropped = (kept.len() + new.len()).saturating_sub(MAX_VISITS).min(kept.len());
-        let gone = kept.drain(..dropped).map(|(_, visit)| cookie(settings, &visit, ("", time::Duration::ZERO)));
+        let gone = kept.drain(..dropped).map(|(_, visit)| cookie(settings, &visit, "", time::Duration::ZERO));
         let life = time::Duration::seconds(LIFETIME.as_secs().cast_signed());
         let set = new.iter().map(|visit| {
             let value = format!("{}.{}", visit.0, now.as_seconds());
-            cookie(settings, visit, (&value, life))
+            cookie(settings, visit, &value, life)
         });
         gone.chain(set).collect()
     }
@@ -118,7 +118,7 @@ impl EarlierVisits {
     }
 }
 
-fn cookie(settings: &WebSettings, visit: &Visit, (value, life): (&str, time::Duration)) -> HeaderValue {
+fn cookie(settings: &WebSettings, visit: &Visit, value: &str, life: time::Duration) -> HeaderValue {
     let cookie = Cookie::build((format!("{}{}", prefix(settings), visit.tag()), value))
         .path("/")
         .http_only(true)

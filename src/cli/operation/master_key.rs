@@ -95,6 +95,6 @@ async fn rotate(form: FormatArgs, process: &mut ProcessContext) -> Result<(), Co
         master_key.display()
     );
     let what = json!({ "file": master_key.display().to_string(), "secrets": secrets });
-    ending::tell(form, (what, Became::Rotated), &sentence, process);
+    ending::tell(form, what, Became::Rotated, &sentence, process);
     Ok(())
 }

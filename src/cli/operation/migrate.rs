@@ -77,7 +77,7 @@ impl MigrateArgs {
             Ok(Some(rows)) => {
                 let sentence = format!("{rows} rows are copied from {from} into {to}");
                 let what = json!({ "from": from.to_string(), "to": to.to_string(), "rows": rows });
-                ending::tell(self.form, (what, Became::Copied), &sentence, process);
+                ending::tell(self.form, what, Became::Copied, &sentence, process);
                 Ok(())
             }
             Ok(None) => Err(failed.why("it is not empty").advise("name an empty database")),

@@ -138,7 +138,7 @@ impl RetireSigningKeyArgs {
                 "the signing key {kid} is retired: its access tokens are refused within a second, and apps fetch new \
                  ones by themselves"
             );
-            ending::tell(self.ending.form, (json!({ "id": kid }), Became::Retired), &sentence, process);
+            ending::tell(self.ending.form, json!({ "id": kid }), Became::Retired, &sentence, process);
             return Ok(());
         }
         Err(CommandFailure::failed(format!("there is no signing key {kid}"))

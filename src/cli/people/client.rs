@@ -101,7 +101,7 @@ impl ClientArgs {
         }
         let url = self.endpoint(process)?;
         if self.write {
-            return self.write(&program, (&path, &url), process);
+            return self.write(&program, &path, &url, process);
         }
         let this = process.program.display().to_string();
         let text = text(&program, GatewayPlace { url: &url, program: &this });
@@ -154,7 +154,8 @@ impl ClientArgs {
     fn write(
         &self,
         program: &ClientProgram,
-        (path, url): (&Path, &str),
+        path: &Path,
+        url: &str,
         process: &mut ProcessContext,
     ) -> Result<(), CommandFailure> {
         let failed = |why: String| {
@@ -166,7 +167,7 @@ impl ClientArgs {
         let before = read(path).map_err(|error| failed(error.to_string()))?;
         let this = process.program.display().to_string();
         let gateway = GatewayPlace { url, program: &this };
-        let after = with_entry(program, &before, (gateway, existing)).map_err(|error| match error {
+        let after = with_entry(program, &before, gateway, existing).map_err(|error| match error {
             entry::EntryError::Taken => failed(error.to_string()).advise("add `--replace` to replace it"),
             error => failed(error.to_string()),
         })?;
@@ -175,7 +176,7 @@ impl ClientArgs {
         }
         if self.form.json {
             let became = if after.is_some() { Became::Written } else { Became::Unchanged };
-            Self::report(program, (path, url), became, process);
+            Self::report(program, path, url, became, process);
             return Ok(());
         }
         if after.is_none() {
@@ -202,7 +203,7 @@ impl ClientArgs {
         let url = removed.as_ref().map(|(_, url)| url.as_str()).unwrap_or_default();
         if self.form.json {
             let became = if removed.is_some() { Became::Removed } else { Became::Unchanged };
-            Self::report(program, (path, url), became, process);
+            Self::report(program, path, url, became, process);
             return Ok(());
         }
         let file = path.display();
@@ -218,7 +219,7 @@ impl ClientArgs {
     }
 
     /// Prints the outcome as JSON.
-    fn report(program: &ClientProgram, (path, url): (&Path, &str), became: Became, process: &mut ProcessContext) {
+    fn report(program: &ClientProgram, path: &Path, url: &str, became: Became, process: &mut ProcessContext) {
         let file = path.display().to_string();
         let url = (!url.is_empty()).then_some(url);
         process.output.json(&documents::change(became, json!({ "id": program.id, "file": file, "url": url })));

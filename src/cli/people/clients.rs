@@ -172,7 +172,7 @@ impl OneClientArgs {
         store.close().await;
         if restored? {
             let sentence = format!("client {} may register and log in again", self.id);
-            ending::tell(self.form, (json!({ "id": self.id }), Became::Restored), &sentence, process);
+            ending::tell(self.form, json!({ "id": self.id }), Became::Restored, &sentence, process);
             return Ok(());
         }
         let what = format!("there is no revoked client {}", self.id);
@@ -190,7 +190,7 @@ impl RevokeClientArgs {
             "client {id} ({name}) is revoked; its tokens end within a second. It cannot register again: \
              undo with `lockkeeper clients restore {id}`"
         );
-        ending::tell(self.ending.form, (json!({ "id": id, "name": name }), Became::Revoked), &sentence, process);
+        ending::tell(self.ending.form, json!({ "id": id, "name": name }), Became::Revoked, &sentence, process);
         Ok(())
     }
 

@@ -121,7 +121,7 @@ impl RevokeGrantArgs {
         };
         let identity = json!({ "id": self.id, "user": self.user, "client": self.client, "count": count });
         let sentence = format!("{what}; tokens and streams end within a second");
-        ending::tell(self.ending.form, (identity, Became::Revoked), &sentence, process);
+        ending::tell(self.ending.form, identity, Became::Revoked, &sentence, process);
         Ok(())
     }
 

@@ -117,7 +117,7 @@ impl RevokeInvitationArgs {
                 "invitation {} is revoked: its link no longer works, and a person whom its rule let in is logged out within a second",
                 self.id
             );
-            ending::tell(self.ending.form, (json!({ "id": self.id }), Became::Revoked), &sentence, process);
+            ending::tell(self.ending.form, json!({ "id": self.id }), Became::Revoked, &sentence, process);
             return Ok(());
         }
         Err(CommandFailure::failed(format!("there is no open invitation {}, and no such rule", self.id)).advise(

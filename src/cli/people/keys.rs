@@ -122,7 +122,7 @@ impl CreateKeyArgs {
         let created = store.oauth.keys().create(new).await;
         store.close().await;
         let (key, secret) = created?;
-        print::once(process, self.form, (&key, &secret), Became::Created);
+        print::once(process, self.form, &key, &secret, Became::Created);
         Ok(())
     }
 }
@@ -156,7 +156,7 @@ impl RevokeKeyArgs {
         let sentence =
             format!("key {} is revoked; its grants, tokens and streams end within a second", ending::named(&key));
         let identity = json!({ "id": key.id, "name": key.name });
-        ending::tell(self.ending.form, (identity, Became::Revoked), &sentence, process);
+        ending::tell(self.ending.form, identity, Became::Revoked, &sentence, process);
         Ok(())
     }
 

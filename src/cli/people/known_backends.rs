@@ -28,10 +28,10 @@ pub(super) async fn check(
     }
     let Some(known) = known(process).await else { return Ok(()) };
     for (id, _) in servers {
-        refuse_unknown(("server", id), &known.servers, ("--group", &known.groups))?;
+        refuse_unknown(id, "server", &known.servers, "--group", &known.groups)?;
     }
     for (id, _) in groups {
-        refuse_unknown(("group", id), &known.groups, ("--server", &known.servers))?;
+        refuse_unknown(id, "group", &known.groups, "--server", &known.servers)?;
     }
     Ok(())
 }
@@ -59,9 +59,11 @@ pub(super) async fn groups(process: &ProcessContext) -> Option<Vec<String>> {
 
 /// Refuses a name that is not `known`. If it is one of the `others`, the advice is to use `option`.
 fn refuse_unknown(
-    (what, id): (&str, &BackendId),
+    id: &BackendId,
+    what: &str,
     known: &[String],
-    (option, others): (&str, &[String]),
+    option: &str,
+    others: &[String],
 ) -> Result<(), CommandFailure> {
     let has = |names: &[String]| names.iter().any(|name| name == id.as_str());
     if has(known) {

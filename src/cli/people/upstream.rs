@@ -121,7 +121,7 @@ impl DisconnectUpstreamArgs {
                  one, revokes the tokens"
             );
             let identity = json!({ "user": user, "server": backend });
-            ending::tell(self.ending.form, (identity, Became::Disconnected), &sentence, process);
+            ending::tell(self.ending.form, identity, Became::Disconnected, &sentence, process);
             return Ok(());
         }
         Err(CommandFailure::failed(format!("the user {user} has connected no account at the server {backend}"))

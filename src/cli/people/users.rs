@@ -97,7 +97,7 @@ impl SwitchUserArgs {
             }
             Switch::On => (Became::Enabled, "is enabled, with its previous keys and grants"),
         };
-        ending::tell(self.form, (json!({ "id": id }), became), &format!("The user `{id}` {outcome}."), process);
+        ending::tell(self.form, json!({ "id": id }), became, &format!("The user `{id}` {outcome}."), process);
         Ok(())
     }
 

@@ -130,7 +130,9 @@ impl ConnectArgs {
         files::create(&folder)
             .map_err(|error| CommandFailure::failed(format!("{} cannot be used", folder.display())).why(error))?;
         let (browser, mut pages) = self.browser();
-        let target = self.target((server.url, &headers, &network), file, process)?;
+        let issuer = self.issuer.as_deref();
+        let transport = LoginTransport { server: server.url, issuer, headers: &headers, network: Some(&network) };
+        let target = self.target(transport, file, process)?;
         let mut provider = TokenProvider::new(target, browser, Arc::new(SystemClock), Arc::new(OsRandom));
         if provider.is_of_other_headers() {
             process.output.remark(&format!(
@@ -198,7 +200,7 @@ impl ConnectArgs {
 
     fn target(
         &self,
-        (server, headers, network): (&Url, &BTreeMap<String, Secret>, &NetworkSpec),
+        transport: LoginTransport<'_>,
         file: LoginFile,
         process: &ProcessContext,
     ) -> Result<LoginTarget, CommandFailure> {
@@ -228,7 +230,7 @@ impl ConnectArgs {
         let impossible = |why: &dyn std::fmt::Display| CommandFailure::failed("no login is possible").why(why);
         let http = OpenClient::new(&NetworkSpec::default(), &process.environment.to_strings())
             .map_err(|error| impossible(&error))?;
-        let transport = LoginTransport { server, issuer: self.issuer.as_deref(), headers, network: Some(network) };
+        let LoginTransport { server, headers, .. } = transport;
         let http = OAuthHttp::open(http).of_server(transport).map_err(|error| impossible(&error))?;
         Ok(LoginTarget {
             client_name: client_name(),

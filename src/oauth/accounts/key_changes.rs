@@ -68,7 +68,7 @@ impl Keys {
             ..former
         };
         let mac = self.pepper.mac(parts.secret.expose());
-        if !self.deps.storage.keys().rotate(old, (&key, &mac), now + rotation.overlap, now).await? {
+        if !self.deps.storage.keys().rotate(old, &key, &mac, now + rotation.overlap, now).await? {
             return Ok(None);
         }
         let (successor, user) = (key.id.clone(), key.user.clone());

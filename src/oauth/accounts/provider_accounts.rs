@@ -40,21 +40,22 @@ impl Keys {
     /// `None` if nothing lets the person in.
     pub async fn rights_of_person(
         &self,
-        (issuer, subject): (&str, &str),
+        issuer: &str,
+        subject: &str,
         address: ClaimedAddress<'_>,
         by_tables: Option<Rights>,
     ) -> Result<Option<GivenRights>, OAuthError> {
         let (table, now) = (self.deps.storage.invitations(), self.deps.now());
         let rules = match address {
             ClaimedAddress::Verified(email) => {
-                let taken = table.take_rules((issuer, subject), &email.to_lowercase(), now).await?;
+                let taken = table.take_rules(issuer, subject, &email.to_lowercase(), now).await?;
                 for new in taken.iter().filter(|taken| taken.is_new) {
                     let (invitation, subject) = (new.rule.clone(), subject.to_owned());
                     self.deps.audit.record(InvitationEvent::Admitted { invitation, subject });
                 }
                 taken.into_iter().map(|taken| taken.rule).collect()
             }
-            ClaimedAddress::Unsaid => table.rules_of((issuer, subject), now).await?,
+            ClaimedAddress::Unsaid => table.rules_of(issuer, subject, now).await?,
             ClaimedAddress::None => Vec::new(),
         };
         let tables =

@@ -119,7 +119,7 @@ impl Decisions {
         let found = self.find_decidable(sent).await?;
         let request = read(&found)?;
         if let Some(decided) = &found.decided {
-            return self.again(sent, (&request, decided), ConsentButton::Approve).await;
+            return self.again(sent, &request, decided, ConsentButton::Approve).await;
         }
         let client = client_lookup::of_waiting(&self.deps, &request.client).await?;
         if !request.is_about(&client) {
@@ -133,7 +133,7 @@ impl Decisions {
                         Ok(scopes) => scopes,
                         Err(refusal) => return Ok(DecisionOutcome::Unchosen(refusal)),
                     };
-                    return self.grant(sent, (&request, &client), Resolved { scopes, ..resolved }, holder).await;
+                    return self.grant(sent, &request, &client, Resolved { scopes, ..resolved }, holder).await;
                 }
                 Some(reason) => request.fail("access_denied", reason),
             },
@@ -143,7 +143,7 @@ impl Decisions {
             redirect: refusal.redirect(&self.deps, Some(holder)).await,
             code: None,
         };
-        self.note(sent, (&request, RequestDecision::Refused), outcome).await.map(|(outcome, _)| outcome)
+        self.note(sent, &request, RequestDecision::Refused, outcome).await.map(|(outcome, _)| outcome)
     }
 
     /// Denies: the client receives `access_denied`. The first decision about a request counts.
@@ -155,11 +155,11 @@ impl Decisions {
         let found = self.find_decidable(sent).await?;
         let request = read(&found)?;
         if let Some(decided) = &found.decided {
-            return self.again(sent, (&request, decided), ConsentButton::Deny).await;
+            return self.again(sent, &request, decided, ConsentButton::Deny).await;
         }
         let redirect = request.deny().redirect(&self.deps, holder).await;
         let outcome = FormOutcome { button: ConsentButton::Deny, redirect, code: None };
-        let (outcome, is_first) = self.note(sent, (&request, RequestDecision::Denied), outcome).await?;
+        let (outcome, is_first) = self.note(sent, &request, RequestDecision::Denied, outcome).await?;
         if is_first {
             self.deps.audit.record(GrantEvent::Denied {
                 user: holder.map(|holder| holder.user.clone()),
@@ -215,7 +215,8 @@ impl Decisions {
     async fn grant(
         &self,
         sent: SentDecision<'_>,
-        (request, client): (&AuthorizationRequest, &Client),
+        request: &AuthorizationRequest,
+        client: &Client,
         resolved: Resolved,
         holder: &KeyHolder,
     ) -> Result<DecisionOutcome, AuthorizationError> {
@@ -245,8 +246,8 @@ impl Decisions {
         // the last uses decide which grant is evicted (OA-135)
         self.uses.write().await.map_err(failed)?;
         client_lookup::keep(&self.deps, client).await.map_err(failed)?;
-        let place = (&sent.id.digest(), &sent.browser.0);
-        let approved = self.deps.storage.transactions().approve(place, &decision, (&grant, &code)).await;
+        let (transactions, id) = (self.deps.storage.transactions(), sent.id.digest());
+        let approved = transactions.approve(&id, &sent.browser.0, &decision, &grant, &code).await;
         let approved = match approved {
             Err(StorageError::Ended) => return Err(AuthorizationError::logged_out().logged(&self.deps.audit)),
             approved => approved.map_err(|error| failed(error.into()))?,
@@ -268,7 +269,8 @@ impl Decisions {
     async fn note(
         &self,
         sent: SentDecision<'_>,
-        (request, what): (&AuthorizationRequest, RequestDecision),
+        request: &AuthorizationRequest,
+        what: RequestDecision,
         outcome: FormOutcome,
     ) -> Result<(DecisionOutcome, bool), AuthorizationError> {
         let decision = self.sealed(sent, what, &outcome).map_err(|error| AuthorizationError::internal(&error))?;
@@ -288,7 +290,7 @@ impl Decisions {
     ) -> Result<DecisionOutcome, AuthorizationError> {
         let found = self.find_decidable(sent).await?;
         let Some(decided) = &found.decided else { return Err(AuthorizationError::lapsed().logged(&self.deps.audit)) };
-        self.again(sent, (&read(&found)?, decided), button).await
+        self.again(sent, &read(&found)?, decided, button).await
     }
 
     /// The outcome for a later submission: the same answer for the same form and button, as long as its code has not
@@ -296,7 +298,8 @@ impl Decisions {
     async fn again(
         &self,
         sent: SentDecision<'_>,
-        (request, decided): (&AuthorizationRequest, &StoredDecision),
+        request: &AuthorizationRequest,
+        decided: &StoredDecision,
         button: ConsentButton,
     ) -> Result<DecisionOutcome, AuthorizationError> {
         let outcome = opened(sent, &decided.outcome).filter(|outcome| outcome.button == button);

@@ -216,7 +216,8 @@ impl DeviceAuthorizations {
     /// Approves what was chosen with the form of this token: the device gets its tokens at its next poll. Works once.
     pub async fn approve(
         &self,
-        (code, form): (&UserCode, &Secret),
+        code: &UserCode,
+        form: &Secret,
         holder: &KeyHolder,
         choice: ServerChoice<'_>,
         from: IpAddr,
@@ -247,8 +248,7 @@ impl DeviceAuthorizations {
         self.uses.write().await?;
         client_lookup::keep(&self.deps, &pending.client).await?;
         let devices = self.deps.storage.device_authorizations();
-        let place = (&self.mac(code), &form.digest());
-        let approved = match devices.approve(place, &grant, now).await {
+        let approved = match devices.approve(&self.mac(code), &form.digest(), &grant, now).await {
             Err(StorageError::Ended) => return Err(DeviceRefusal::NotAllowed),
             approved => approved.map_err(OAuthError::from)?,
         };
@@ -275,7 +275,8 @@ impl DeviceAuthorizations {
     /// Denies the device, with the form of this token: it gets `access_denied` at its next poll. Works once.
     pub async fn deny(
         &self,
-        (code, form): (&UserCode, &Secret),
+        code: &UserCode,
+        form: &Secret,
         holder: &KeyHolder,
         from: IpAddr,
     ) -> Result<DeviceVerdict, DeviceRefusal> {

@@ -73,22 +73,24 @@ impl ClientAuthenticator {
         request: ClientRequest<'_>,
         sought: SoughtClient,
     ) -> Result<Client, ErrorResponse> {
-        let among = (sought, request.from);
+        let from = request.from;
         match ClientCredentials::of(request.headers, request.form)? {
             ClientCredentials::Secret { scheme, id, secret } => {
-                self.by_secret(scheme, (&id, among), secret.as_ref()).await
+                self.by_secret(scheme, &id, secret.as_ref(), sought, from).await
             }
-            ClientCredentials::Assertion { body_id, text } => self.by_assertion(body_id, text, among).await,
+            ClientCredentials::Assertion { body_id, text } => self.by_assertion(body_id, text, sought, from).await,
         }
     }
 
     async fn by_secret(
         &self,
         scheme: Scheme,
-        (id, among): (&str, (SoughtClient, ClientIp)),
+        id: &str,
         given: Option<&Secret>,
+        sought: SoughtClient,
+        from: ClientIp,
     ) -> Result<Client, ErrorResponse> {
-        let client = self.find(id, scheme, among).await?;
+        let client = self.find(id, scheme, sought, from).await?;
         let problem = match (&client.auth, scheme, given) {
             (ClientAuth::None | ClientAuth::NoneOrPrivateKeyJwt(_), Scheme::Form, None) => return Ok(client),
             (ClientAuth::Basic(secret), Scheme::Basic, Some(given))
@@ -109,19 +111,20 @@ impl ClientAuthenticator {
         &self,
         body_id: Option<&str>,
         text: &str,
-        among: (SoughtClient, ClientIp),
+        sought: SoughtClient,
+        from: ClientIp,
     ) -> Result<Client, ErrorResponse> {
         let refused = |problem| ErrorResponse::InvalidClient(Scheme::Form, problem);
         let assertion = ClientAssertion::parse(text).map_err(|reason| refused(ClientProblem::AssertionForm(reason)))?;
         if body_id.is_some_and(|id| id != assertion.client) {
             return Err(refused(ClientProblem::Contradiction));
         }
-        let client = self.find(&assertion.client, Scheme::Form, among).await?;
+        let client = self.find(&assertion.client, Scheme::Form, sought, from).await?;
         let (ClientAuth::PrivateKeyJwt(keys) | ClientAuth::NoneOrPrivateKeyJwt(keys)) = &client.auth else {
             let registered = client.auth.name();
             return Err(refused(ClientProblem::Method(client.id, registered)));
         };
-        let verified = self.verified(&assertion, (&client.id, keys), among.1).await?;
+        let verified = self.verified(&assertion, &client.id, keys, from).await?;
         let now = self.deps.now();
         // before the await, so that concurrent requests cannot all pass
         self.assertions.take(&client.id, now).map_err(ErrorResponse::Limited)?;
@@ -136,7 +139,8 @@ impl ClientAuthenticator {
     async fn verified(
         &self,
         assertion: &ClientAssertion<'_>,
-        (client, keys): (&ClientId, &ClientKeys),
+        client: &ClientId,
+        keys: &ClientKeys,
         from: ClientIp,
     ) -> Result<VerifiedAssertion, ErrorResponse> {
         let refused = |problem| ErrorResponse::InvalidClient(Scheme::Form, problem);
@@ -156,7 +160,8 @@ impl ClientAuthenticator {
         &self,
         id: &str,
         scheme: Scheme,
-        (sought, from): (SoughtClient, ClientIp),
+        sought: SoughtClient,
+        from: ClientIp,
     ) -> Result<Client, ErrorResponse> {
         let unknown = || ErrorResponse::InvalidClient(scheme, ClientProblem::Unknown(NamedClient::new(id)));
         let id = ClientId::new(id);

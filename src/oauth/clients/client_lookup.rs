@@ -118,7 +118,7 @@ pub(in crate::oauth) async fn of_consent(deps: &OAuthDeps, id: &ClientId) -> Res
     let client = match documents.read_or_stale(&url).await {
         Ok(client) => client,
         Err(problem) => {
-            refused(deps, documents, (id, &problem));
+            refused(deps, documents, id, &problem);
             return Ok(None);
         }
     };
@@ -160,7 +160,7 @@ async fn described(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) ->
         deps.audit.record(ClientEvent::DocumentRead { client: id.clone(), name: client.name.clone() });
     }
     found.map_err(|problem| {
-        refused(deps, documents, (id, &problem));
+        refused(deps, documents, id, &problem);
         match problem {
             DocumentProblem::Untrusted => ClientRefusal::Untrusted(host()),
             DocumentProblem::NoEgress { fault, .. } => ClientRefusal::NoEgress { host: host(), fault },
@@ -174,7 +174,7 @@ async fn described(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) ->
 }
 
 /// Only the log gets the reason, because strangers could learn from it about this network (`OA-53`).
-fn refused(deps: &OAuthDeps, documents: &ClientDocuments, (client, problem): (&ClientId, &DocumentProblem)) {
+fn refused(deps: &OAuthDeps, documents: &ClientDocuments, client: &ClientId, problem: &DocumentProblem) {
     let reason = match problem {
         // the same text for any waiting time
         DocumentProblem::Unreadable(DocumentError::Limited(_)) => "too many documents were asked for".to_owned(),

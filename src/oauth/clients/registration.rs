@@ -169,7 +169,7 @@ impl Registrations {
             metadata: Value::Object(metadata.clone()).to_string(),
             created: now,
         };
-        let (id, created) = self.admit(client, fingerprint(&uris, &metadata), (token, from), now).await?;
+        let (id, created) = self.admit(client, fingerprint(&uris, &metadata), token, from, now).await?;
         metadata.insert("client_id".to_owned(), json!(id));
         metadata.insert("client_id_issued_at".to_owned(), json!(created.as_seconds()));
         if let Some(secret) = secret {
@@ -184,7 +184,8 @@ impl Registrations {
         &self,
         client: Client,
         registration: Digest,
-        (token, from): (Option<&str>, ClientIp),
+        token: Option<&str>,
+        from: ClientIp,
         now: Timestamp,
     ) -> Result<(ClientId, Timestamp), ErrorResponse> {
         if self.deps.settings.policy.get().registration != Registration::ByToken {

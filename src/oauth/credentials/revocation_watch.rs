@@ -28,11 +28,11 @@ impl RevocationWatch {
     /// Reads until it is dropped, at least once each `poll`.
     pub(in crate::oauth) async fn run(mut self, poll: Duration) {
         let Self { revocations, notices, wake, failed } = &mut self;
-        tokio::join!(read(revocations, poll, (wake, failed)), listen(notices, (wake, failed)));
+        tokio::join!(read(revocations, poll, wake, failed), listen(notices, wake, failed));
     }
 }
 
-async fn read(revocations: &Revocations, poll: Duration, (wake, failed): (&Notify, &Notify)) {
+async fn read(revocations: &Revocations, poll: Duration, wake: &Notify, failed: &Notify) {
     loop {
         if let Err(error) = revocations.read().await {
             tracing::warn!(%error, "revocations could not be read; next try in 500 ms");
@@ -45,7 +45,7 @@ async fn read(revocations: &Revocations, poll: Duration, (wake, failed): (&Notif
     }
 }
 
-async fn listen(notices: &mut RevocationNotices, (wake, failed): (&Notify, &Notify)) {
+async fn listen(notices: &mut RevocationNotices, wake: &Notify, failed: &Notify) {
     loop {
         let next = tokio::select! {
             next = notices.next() => Some(next),

@@ -145,7 +145,7 @@ impl IdentityAssertionGrant {
             AccountEntry::Open(_) | AccountEntry::Ended(_) | AccountEntry::Unknown => {
                 let KeyAccount::Provider { issuer, subject } = &asserted.account else { return Err(not_let_in()) };
                 let address = asserted.email.as_deref().map_or(ClaimedAddress::Unsaid, ClaimedAddress::Verified);
-                let given = keys.rights_of_person((issuer, subject), address, by_tables).await?;
+                let given = keys.rights_of_person(issuer, subject, address, by_tables).await?;
                 let given = given.ok_or_else(not_let_in)?;
                 keys.admit(asserted.account.clone(), &asserted.name, &given).await?
             }

@@ -95,7 +95,7 @@ async fn a_replica_deletes_idle_rows_of_its_own_of_nobody_and_late_those_of_othe
     let storage = Storage::empty().await;
     let address = ReplicaAddress::parse("10.0.0.5:8701").unwrap();
     let lease = Duration::from_mins(10);
-    let join = async || storage.replicas().join((&address, b"key"), lease, Timestamp::from_millis(0)).await.unwrap();
+    let join = async || storage.replicas().join(&address, b"key", lease, Timestamp::from_millis(0)).await.unwrap();
     let (own, other, gone) = (join().await, join().await, join().await);
     storage.replicas().leave(gone).await.unwrap();
     let at = Timestamp::from_seconds;
@@ -115,7 +115,7 @@ async fn a_replica_whose_clock_is_ahead_deletes_no_row_of_others() {
     let storage = Storage::empty().await;
     let address = ReplicaAddress::parse("10.0.0.5:8701").unwrap();
     let now = storage.replicas().clock().await.unwrap();
-    let join = async || storage.replicas().join((&address, b"key"), Duration::from_mins(10), now).await.unwrap();
+    let join = async || storage.replicas().join(&address, b"key", Duration::from_mins(10), now).await.unwrap();
     let (own, other) = (join().await, join().await);
     for (id, owner) in [("own", own), ("other", other), ("nobody", SOLE)] {
         let mut row = McpSession { owner, ..session(id, now) };
@@ -135,7 +135,7 @@ async fn a_session_that_goes_on_gets_its_row_back_unless_another_replica_has_it(
     let storage = Storage::empty().await;
     let address = ReplicaAddress::parse("10.0.0.5:8701").unwrap();
     let lease = Duration::from_mins(10);
-    let join = async || storage.replicas().join((&address, b"key"), lease, Timestamp::from_millis(0)).await.unwrap();
+    let join = async || storage.replicas().join(&address, b"key", lease, Timestamp::from_millis(0)).await.unwrap();
     let (one, two) = (join().await, join().await);
     let table = storage.mcp_sessions();
     let mut row = McpSession { owner: one, ..session("s", Timestamp::from_seconds(1)) };
@@ -157,7 +157,7 @@ async fn a_session_has_one_owner_which_alone_writes_and_which_one_replica_succee
     let storage = Storage::empty().await;
     let address = ReplicaAddress::parse("10.0.0.5:8701").unwrap();
     let lease = Duration::from_mins(10);
-    let join = async || storage.replicas().join((&address, b"key"), lease, Timestamp::from_millis(0)).await.unwrap();
+    let join = async || storage.replicas().join(&address, b"key", lease, Timestamp::from_millis(0)).await.unwrap();
     let (one, two, three) = (join().await, join().await, join().await);
     let mut row = McpSession { owner: one, ..session("s", Timestamp::from_seconds(1)) };
     let table = storage.mcp_sessions();

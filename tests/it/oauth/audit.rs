@@ -78,7 +78,7 @@ async fn oa_141_the_approval_of_a_device_is_recorded_as_a_persons() {
     authority
         .oauth
         .devices()
-        .approve((&code, &Secret::new("form")), &authority.holder, ServerChoice::AsAsked, HOME)
+        .approve(&code, &Secret::new("form"), &authority.holder, ServerChoice::AsAsked, HOME)
         .await
         .unwrap();
     let consents = AuditSearch { event: Some("consent".to_owned()), ..AuditSearch::default() };

@@ -537,7 +537,7 @@ impl World {
         self.authority
             .oauth
             .devices()
-            .approve((code, &Secret::new("form")), &self.authority.holder, ServerChoice::AsAsked, HOME)
+            .approve(code, &Secret::new("form"), &self.authority.holder, ServerChoice::AsAsked, HOME)
             .await
             .map(|decided| decided.client_name)
     }
@@ -558,7 +558,7 @@ async fn oa_146_a_client_with_a_document_starts_the_device_grant_before_its_firs
     // a denied one leaves nothing, and needs no document
     let world = device_world().await;
     let (device, code) = world.device_codes().await;
-    world.authority.oauth.devices().deny((&code, &Secret::new("form")), &world.authority.holder, HOME).await.unwrap();
+    world.authority.oauth.devices().deny(&code, &Secret::new("form"), &world.authority.holder, HOME).await.unwrap();
     assert_eq!(world.poll(&device).await.error(), "400 access_denied");
     assert!(world.authority.oauth.clients().list().await.unwrap().is_empty());
 }

@@ -60,7 +60,7 @@ impl Device {
         self.authority
             .oauth
             .devices()
-            .approve((code, &Secret::new("form")), &self.authority.holder, ServerChoice::AsAsked, HOME)
+            .approve(code, &Secret::new("form"), &self.authority.holder, ServerChoice::AsAsked, HOME)
             .await
             .map(|decided| decided.client_name)
     }
@@ -131,7 +131,7 @@ async fn oa_146_a_denied_device_and_one_that_nobody_answers_get_nothing() {
     let (code, user_code) = device.codes().await;
     let devices = device.authority.oauth.devices();
     assert_eq!(
-        devices.deny((&user_code, &Secret::new("form")), &device.authority.holder, HOME).await.unwrap().client_name,
+        devices.deny(&user_code, &Secret::new("form"), &device.authority.holder, HOME).await.unwrap().client_name,
         "A television"
     );
     assert!(matches!(device.approve(&user_code).await, Err(DeviceRefusal::Unknown)));
@@ -220,26 +220,26 @@ async fn oa_146_a_key_gives_no_more_than_it_has() {
     let form = Secret::new("form");
     let (_, code) = begin("https://gw.example/mcp/time").await;
     assert!(matches!(
-        devices.approve((&code, &form), &holder, ServerChoice::AsAsked, HOME).await,
+        devices.approve(&code, &form, &holder, ServerChoice::AsAsked, HOME).await,
         Err(DeviceRefusal::NotAllowed)
     ));
     let (_, code) = begin("https://gw.example/mcp/hidden").await;
     assert!(
         matches!(
-            devices.approve((&code, &form), &holder, ServerChoice::AsAsked, HOME).await,
+            devices.approve(&code, &form, &holder, ServerChoice::AsAsked, HOME).await,
             Err(DeviceRefusal::NotAllowed)
         ),
         "it does not exist"
     );
     let (poll, code) = begin("https://gw.example/mcp").await;
-    devices.approve((&code, &form), &holder, ServerChoice::AsAsked, HOME).await.unwrap();
+    devices.approve(&code, &form, &holder, ServerChoice::AsAsked, HOME).await.unwrap();
     let tokens = device.poll(&poll).await.json();
     assert_eq!(tokens["scope"], "mcp:use");
     let verified = device.authority.oauth.verify(tokens["access_token"].as_str().unwrap(), HOME).await.unwrap();
     assert_eq!(verified.caller.rights, rights);
     // the key ends before the poll
     let (poll, code) = begin("https://gw.example/mcp").await;
-    devices.approve((&code, &form), &holder, ServerChoice::AsAsked, HOME).await.unwrap();
+    devices.approve(&code, &form, &holder, ServerChoice::AsAsked, HOME).await.unwrap();
     device.authority.oauth.keys().revoke(&holder.key).await.unwrap();
     assert_error(&device.poll(&poll).await, "invalid_grant");
 }

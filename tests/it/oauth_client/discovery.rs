@@ -9,7 +9,7 @@ use axum::{
 use http::{StatusCode, header};
 use lockkeeper::{
     model::AuthorizationSettings,
-    oauth_client::{BearerChallenge, Discovered, LoginError, discover},
+    oauth_client::{BearerChallenge, Discovered, LoginError, ResourceServer, discover},
 };
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinSet};
@@ -44,7 +44,8 @@ async fn challenged(challenge: &BearerChallenge, answers: &[(&'static str, At)])
     let mut serving = JoinSet::new();
     serving.spawn(axum::serve(listener, routes).into_future());
     let server = Url::parse(&format!("{origin}/mcp")).unwrap();
-    let found = discover(&http(), (&server, &AuthorizationSettings::default()), challenge).await;
+    let server = ResourceServer { url: &server, settings: &AuthorizationSettings::default() };
+    let found = discover(&http(), server, challenge).await;
     found.map(|mut found| {
         found.server.issuer = found.server.issuer.replace(&origin, "SITE");
         found

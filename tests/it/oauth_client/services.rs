@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use lockkeeper::{
     model::{AuthorizationSettings, PkceSupport},
     oauth_client::{
-        BearerChallenge, ClientIdentity, LoginFile, LoginName, LoginTarget, OpenBrowser, TokenProvider, discover,
+        BearerChallenge, ClientIdentity, LoginFile, LoginName, LoginTarget, OpenBrowser, ResourceServer, TokenProvider,
+        discover,
     },
     support::{ManualClock, OsRandom, Secret},
 };
@@ -103,8 +104,8 @@ async fn up_024_a_service_that_hides_pkce_is_refused_unless_it_is_known_better()
         let server = ProtectedServer::start().await;
         service.play(&server.authority);
         let url = Url::parse(&server.url).unwrap();
-        let settings = AuthorizationSettings::default();
-        let found = discover(&http(), (&url, &settings), &BearerChallenge::default()).await;
+        let resource = ResourceServer { url: &url, settings: &AuthorizationSettings::default() };
+        let found = discover(&http(), resource, &BearerChallenge::default()).await;
         let error = found.unwrap_err().to_string();
         assert!(error.contains("`pkce = \"assume\"` (`--assume-pkce`)"), "{}: {error}", service.name);
     }

@@ -9,7 +9,7 @@ use hyper_util::{rt::TokioIo, service::TowerToHyperService};
 use lockkeeper::{
     fetch::{Fetcher, OpenClient},
     model::{AuthorizationSettings, EgressPolicy, NetworkSpec, ProxyChoice},
-    oauth_client::{BearerChallenge, LoginError, LoginTransport, OAuthHttp, discover},
+    oauth_client::{BearerChallenge, LoginError, LoginTransport, OAuthHttp, ResourceServer, discover},
     support::Secret,
 };
 use parking_lot::Mutex;
@@ -95,8 +95,8 @@ async fn sites(scheme: &str, tls: Option<Arc<ServerConfig>>) -> (Site, Site) {
 }
 
 async fn find(http: OAuthHttp, server: &Url) -> Result<String, LoginError> {
-    let settings = AuthorizationSettings::default();
-    discover(&http, (server, &settings), &BearerChallenge::default()).await.map(|found| found.server.issuer)
+    let server = ResourceServer { url: server, settings: &AuthorizationSettings::default() };
+    discover(&http, server, &BearerChallenge::default()).await.map(|found| found.server.issuer)
 }
 
 fn secrets(pairs: &[(&str, &str)]) -> BTreeMap<String, Secret> {
@@ -196,7 +196,7 @@ async fn up_029_a_refusal_for_people_or_of_another_scheme_is_named() {
     assert!(error.contains("sends programs to a page for people at sso.example"), "{error}");
     let basic = url.join("/basic").unwrap();
     let challenge = http().challenge(&basic).await.unwrap();
-    let settings = AuthorizationSettings::default();
-    let error = discover(&http(), (&basic, &settings), &challenge).await.unwrap_err().to_string();
+    let server = ResourceServer { url: &basic, settings: &AuthorizationSettings::default() };
+    let error = discover(&http(), server, &challenge).await.unwrap_err().to_string();
     assert!(error.contains("asks for `Basic` credentials"), "{error}");
 }

@@ -82,7 +82,7 @@ fn upstream(storage: &Storage, clock: &Arc<dyn Clock>, random: &Arc<dyn Random>)
         open: OpenClient::direct().unwrap(),
         audit: Audit::new(storage.clone(), Arc::clone(clock)),
     };
-    Upstream::new(deps, &[], (TaskTracker::new(), CancellationToken::new()))
+    Upstream::new(deps, &[], TaskTracker::new(), CancellationToken::new())
 }
 
 impl Site {

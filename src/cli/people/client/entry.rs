@@ -48,7 +48,7 @@ pub(super) fn text(program: &ClientProgram, gateway: GatewayPlace<'_>) -> String
             "extensions:\n  {NAME}:\n    type: streamable_http\n    name: {NAME}\n    enabled: true\n    uri: \"{}\"\n    headers: {{}}\n    timeout: 300\n",
             gateway.url
         ),
-        _ => with_entry(program, "", (gateway, Existing::Kept)).ok().flatten().unwrap_or_default(),
+        _ => with_entry(program, "", gateway, Existing::Kept).ok().flatten().unwrap_or_default(),
     }
 }
 
@@ -60,11 +60,12 @@ pub(super) fn text(program: &ClientProgram, gateway: GatewayPlace<'_>) -> String
 pub(super) fn with_entry(
     program: &ClientProgram,
     file: &str,
-    (gateway, existing): (GatewayPlace<'_>, Existing),
+    gateway: GatewayPlace<'_>,
+    existing: Existing,
 ) -> Result<Option<String>, EntryError> {
     match program.entry {
-        EntryForm::Url(..) | EntryForm::Bridge => in_json(program, file, (gateway, existing)),
-        EntryForm::Toml => in_toml(program, file, (gateway, existing)),
+        EntryForm::Url(..) | EntryForm::Bridge => in_json(program, file, gateway, existing),
+        EntryForm::Toml => in_toml(program, file, gateway, existing),
         EntryForm::Yaml => Err(EntryError::PrintedOnly("YAML")),
     }
 }
@@ -139,7 +140,8 @@ fn members(form: EntryForm, GatewayPlace { url, program }: GatewayPlace<'_>) -> 
 fn in_json(
     program: &ClientProgram,
     file: &str,
-    (gateway, existing): (GatewayPlace<'_>, Existing),
+    gateway: GatewayPlace<'_>,
+    existing: Existing,
 ) -> Result<Option<String>, EntryError> {
     let given = if file.trim().is_empty() { "{}\n" } else { file };
     let root = CstRootNode::parse(given, &ParseOptions::default()).map_err(|error| unreadable(&error))?;
@@ -174,7 +176,8 @@ fn in_json(
 fn in_toml(
     program: &ClientProgram,
     file: &str,
-    (gateway, existing): (GatewayPlace<'_>, Existing),
+    gateway: GatewayPlace<'_>,
+    existing: Existing,
 ) -> Result<Option<String>, EntryError> {
     let mut document = parsed_toml(file)?;
     let name = program.table.first().copied().unwrap_or_default();

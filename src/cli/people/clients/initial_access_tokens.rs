@@ -179,7 +179,7 @@ impl RevokeInitialAccessTokenArgs {
         store.close().await;
         if revoked? {
             let sentence = format!("token {} is revoked; the clients that registered with it stay", self.id);
-            ending::tell(self.ending.form, (json!({ "id": self.id }), Became::Revoked), &sentence, process);
+            ending::tell(self.ending.form, json!({ "id": self.id }), Became::Revoked, &sentence, process);
             return Ok(());
         }
         Err(CommandFailure::failed(format!("there is no live token {}", self.id))

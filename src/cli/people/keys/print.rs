@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Prints a new key: the key on standard output, its description on standard error.
-pub(super) fn once(process: &mut ProcessContext, form: FormatArgs, (key, secret): (&ApiKey, &Secret), became: Became) {
+pub(super) fn once(process: &mut ProcessContext, form: FormatArgs, key: &ApiKey, secret: &Secret, became: Became) {
     if form.json {
         let mut document = document(key);
         document["secret"] = json!(secret.expose());

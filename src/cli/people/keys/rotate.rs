@@ -85,7 +85,7 @@ impl RotateKeyArgs {
                     .advise("`lockkeeper keys list` shows the ids"),
             });
         };
-        print::once(process, self.form, (&key, &secret), Became::Rotated);
+        print::once(process, self.form, &key, &secret, Became::Rotated);
         let end = match old.and_then(|key| key.ends()).filter(|_| self.overlap.is_some()) {
             Some(end) => format!("ends at {end}"),
             None => "is revoked and ends within a second".to_owned(),

@@ -13,7 +13,8 @@ use crate::{
 /// Reads the configuration again at each change of its file and at each SIGHUP, and applies it. A configuration with
 /// errors changes nothing. Never returns.
 pub(super) async fn follow(
-    (source, given): (&ConfigSource, &CommandLineOptions),
+    source: &ConfigSource,
+    given: &CommandLineOptions,
     process: &ProcessContext,
     reloader: Arc<Reloader>,
 ) -> Infallible {

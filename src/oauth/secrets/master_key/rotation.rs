@@ -24,7 +24,7 @@ pub async fn rotate(path: &Path, storage: &Storage, random: &dyn Random) -> Resu
     let file = KeyFile::new(path);
     let old = read_or_create(&file, storage, random).await?;
     let new = file.create_next(random)?;
-    let reseal = |value: &MasterSealed, sealed: &[u8]| reseal((&old, &new), value, sealed, random);
+    let reseal = |value: &MasterSealed, sealed: &[u8]| reseal(value, sealed, &old, &new, random);
     let resealed = match storage.master_sealed().reseal(reseal).await {
         Ok(resealed) => resealed,
         Err(error) => {
@@ -54,9 +54,10 @@ pub async fn finish_rotation(path: &Path, storage: &Storage, random: &dyn Random
 }
 
 fn reseal(
-    (old, new): (&SealingKey, &SealingKey),
     value: &MasterSealed,
     sealed: &[u8],
+    old: &SealingKey,
+    new: &SealingKey,
     random: &dyn Random,
 ) -> Result<Vec<u8>, OAuthError> {
     let context = match value {
