@@ -37,7 +37,13 @@ impl EndingArgs {
 }
 
 /// Reports a change: a sentence, or with `--json` the members that identify the thing, and its new state.
-pub(in crate::cli) fn tell(form: FormatArgs, identity: Value, became: Became, sentence: &str, process: &mut ProcessContext) {
+pub(in crate::cli) fn tell(
+    form: FormatArgs,
+    identity: Value,
+    became: Became,
+    sentence: &str,
+    process: &mut ProcessContext,
+) {
     if !form.json {
         process.output.remark(sentence);
         return;
