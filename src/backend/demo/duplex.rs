@@ -63,7 +63,7 @@ pub(super) fn survey(client: &ClientInfo) -> Reply {
         },
     });
     let params = json!({ "message": "A few questions from the lock keeper", "requestedSchema": schema });
-    ask(client, "elicitation", Method::Elicit, params, |answer| match answer["action"].as_str() {
+    ask(client, "elicitation", Method::Elicit, &params, |answer| match answer["action"].as_str() {
         Some("accept") => {
             let given = &answer["content"];
             let name = given["name"].as_str().unwrap_or("Somebody");
@@ -79,7 +79,7 @@ pub(super) fn haiku(client: &ClientInfo, about: Option<String>) -> Reply {
     let about = about.unwrap_or_else(|| "a canal lock at dawn".to_owned());
     let content = json!({ "type": "text", "text": format!("Write a haiku about {about}. Nothing but the haiku.") });
     let params = json!({ "messages": [{ "role": "user", "content": content }], "maxTokens": 100 });
-    ask(client, "sampling", Method::CreateMessage, params, |answer| {
+    ask(client, "sampling", Method::CreateMessage, &params, |answer| {
         let text = answer["content"]["text"].as_str().unwrap_or("(the answer was no text)");
         format!("{text}\n\n(written by {})", answer["model"].as_str().unwrap_or("an unknown model"))
     })
@@ -87,7 +87,7 @@ pub(super) fn haiku(client: &ClientInfo, about: Option<String>) -> Reply {
 
 /// Lists the client's roots (all legacy versions, roots).
 pub(super) fn roots(client: &ClientInfo) -> Reply {
-    ask(client, "roots", Method::RootsList, json!({}), |answer| {
+    ask(client, "roots", Method::RootsList, &json!({}), |answer| {
         let roots = answer["roots"].as_array().map_or(&[][..], Vec::as_slice);
         let line = |root: &Value| {
             let uri = root["uri"].as_str()?;
@@ -121,13 +121,13 @@ fn ask(
     client: &ClientInfo,
     capability: &'static str,
     method: Method,
-    params: Value,
+    params: &Value,
     told: impl FnOnce(&Value) -> String + Send + 'static,
 ) -> Reply {
     if !client.capabilities.has(capability) {
         return complete(&failed(&format!("This client did not declare `{capability}`, so it cannot be asked.")));
     }
-    let (question, answered) = ServerRequest::new(method, said(&params));
+    let (question, answered) = ServerRequest::new(method, said(params));
     Reply::new(async_stream::stream! {
         yield Event::Asked(question);
         let result = match answered.wait().await {

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Maximum time to read the database, since a person waits.
-const PATIENCE: Duration = Duration::from_millis(80);
+const PATIENCE: Duration = Duration::from_millis(400);
 
 /// The kind of thing that an argument names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

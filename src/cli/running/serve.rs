@@ -118,7 +118,7 @@ impl ServeArgs {
         log_start(&config);
         let in_background = process.output.print_in_background();
         in_background.map_err(|error| CommandFailure::failed("the gateway cannot run").why(error))?;
-        Box::pin(run_app(config, given, sockets, telemetry, process)).await
+        Box::pin(run_app(config, &given, sockets, telemetry, process)).await
     }
 
     /// The configuration for these arguments.
@@ -171,7 +171,7 @@ pub fn bound_keys(keys: &RestrictedKeys) -> CommandFailure {
 /// Builds the application and runs it until SIGTERM or SIGINT.
 async fn run_app(
     config: Config,
-    given: CommandLineOptions,
+    given: &CommandLineOptions,
     sockets: Option<InheritedSockets>,
     telemetry: Telemetry,
     process: &mut ProcessContext,
@@ -229,7 +229,7 @@ async fn run_app(
     let reloader = app.reloader();
     tokio::select! {
         served = app.serve(shutdown) => served.map_err(cannot),
-        never = reload::follow(&source, &given, process, reloader) => match never {},
+        never = reload::follow(&source, given, process, reloader) => match never {},
         never = reap_orphans() => match never {},
     }
 }

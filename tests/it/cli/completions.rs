@@ -108,7 +108,9 @@ fn the_names_of_a_gateway_that_runs_are_read_beside_it() {
     let data = path.join("data");
     let data = data.to_str().unwrap();
     ran(path, &["keys", "create", "laptop", "--data-dir", data]);
-    assert!(completed(path, &["keys", "revoke", "--data-dir", data, "l"]).contains(&"laptop".to_owned()));
+    // on a busy machine the database takes longer than a person waits, who then presses Tab again
+    let is_named = || completed(path, &["keys", "revoke", "--data-dir", data, "l"]).contains(&"laptop".to_owned());
+    assert!((0..5).any(|_| is_named()));
 }
 
 #[test]
