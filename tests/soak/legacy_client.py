@@ -36,8 +36,8 @@ class LegacyClient(Client):
             self.names, self.uris = f"{self.backend}__", f"{self.backend}+"
         self.capabilities = CAPABILITIES if self.dice.random() < 0.75 else {}
         self.ear = Ear(self.name, self.backend, self.share, exact=self.at_http or self.at_modern, level="debug")
-        # on a channel of its own alone, a log message is the session's: the server says of no call that it belongs to it
-        self.ear.logs_apart = self.at_http or self.share != "session"
+        # on a channel, a log message is the session's: the server says of no call that it belongs to it
+        self.ear.logs_apart = self.at_http
         self.calls, self.listens, self.refused = {}, self.whole, set()
         self.post_path, self.waiting = None, {}
 
