@@ -187,7 +187,7 @@ pub(super) fn backends(
             .into_iter()
             .map(|(backend, seen)| pages::BackendItem {
                 lacks_login: missing.contains(&backend.id),
-                ..backend_row(backend, seen, usable(state, (holder, &groups), backend))
+                ..backend_row(backend, seen, usable(state, holder, &groups, backend))
             })
             .collect(),
         groups: status.groups.iter().filter_map(|group| group_item(group, subject)).collect(),
@@ -218,7 +218,7 @@ fn group_item(group: &GroupStatus, subject: AccessSubject<'_>) -> Option<pages::
 }
 
 /// The numbers of what this person may use of a server; tools that are not known yet are left out.
-fn usable(state: &WebState, (holder, groups): (&KeyHolder, &Groups), backend: &BackendStatus) -> OfferCounts {
+fn usable(state: &WebState, holder: &KeyHolder, groups: &Groups, backend: &BackendStatus) -> OfferCounts {
     let (subject, all) = (holder.subject(), backend.counts);
     let Ok(id) = BackendId::parse(&backend.id) else { return all };
     let targets = iter::once(Target::Merged).chain(groups.iter().map(|group| Target::Backend(group.id.clone())));
@@ -295,7 +295,7 @@ fn apps(
         // first what the app's other grants lack, so that the summary shows it
         servers.sort_by_key(|server| others.iter().all(|other| other.contains(server)));
         let distinction = app.distinction(&connected, &groups);
-        account_page::AppItem::Connected(Box::new(grant_row(app, (servers, own, distinction), now)))
+        account_page::AppItem::Connected(Box::new(grant_row(app, servers, own, distinction, now)))
     };
     let rows: Vec<account_page::AppItem> = connected.iter().map(row).collect();
     let others = clients.iter().filter(|client| !connected.iter().any(|app| is_of(client, app)));
@@ -304,7 +304,9 @@ fn apps(
 
 fn grant_row(
     app: &AppGrants<'_>,
-    (servers, clients, distinction): (Vec<account_page::AppServer>, Vec<account_page::ClientItem>, Option<String>),
+    servers: Vec<account_page::AppServer>,
+    clients: Vec<account_page::ClientItem>,
+    distinction: Option<String>,
     now: Timestamp,
 ) -> account_page::GrantItem {
     let view = app.latest;
